@@ -1,0 +1,44 @@
+# Two commands do all set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check lint types contracts bench docs golden clean java
+
+demo: java $(STAMP)
+	$(BIN)/python examples/late_orders/late_orders.py
+
+test: java lint types contracts
+	$(BIN)/python -m pytest -q
+
+check: java lint types contracts
+	$(BIN)/python -m pytest -q -m "not slow and not cluster and not postgresql"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports
+
+bench: java $(STAMP)
+	$(BIN)/python -m benchmarks
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whence needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+java:
+	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { \
+	  echo "Java 17 or newer is needed by Spark and was not found."; \
+	  echo "On Debian or Ubuntu: apt-get install openjdk-17-jre-headless"; \
+	  echo "Elsewhere, install a JDK 17+ and set JAVA_HOME."; exit 1; }
+
+clean:
+	rm -rf $(VENV) build data provenance spark-warehouse .pytest_cache .mypy_cache .ruff_cache

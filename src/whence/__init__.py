@@ -1,0 +1,1 @@
+"""whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""

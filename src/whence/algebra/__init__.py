@@ -1,0 +1,1 @@
+"""Witness shapes and provenance expressions; pure Python."""

@@ -1,0 +1,1 @@
+"""What `import whence` gives; wires the layers."""

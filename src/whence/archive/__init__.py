@@ -1,0 +1,1 @@
+"""Where runs live: Parquet files and a SQL catalog."""

@@ -1,0 +1,1 @@
+"""Provenance of NumPy code, cell by cell."""

@@ -1,0 +1,1 @@
+"""whence's own description of a pipeline: operators, schemas, paths, rendering, JSON."""

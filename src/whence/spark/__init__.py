@@ -1,0 +1,1 @@
+"""The only package that imports pyspark: reads plans, instruments them, runs them."""

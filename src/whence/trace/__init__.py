@@ -1,0 +1,1 @@
+"""Backward and forward answers, read from an archive with DuckDB."""
