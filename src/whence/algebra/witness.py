@@ -1,0 +1,272 @@
+"""Witness shapes: how the columns beside an output row say which input rows made it.
+
+A witness is kept flat: each locator, tag, list or group key stands in a *slot*, a column of its own,
+and the *shape* says how the slots belong together. The shape follows the plan and is the same for
+every row, so it is stored once per step; only slots are stored per row.
+
+    Nothing            0: no input row (a literal row, an empty group)
+    Row(slot)          a source row; the slot holds its locator, null for a null-extended side
+    Product(parts)     joint use: a · b
+    Choice(slot, …)    one of several branches of a union; the slot holds the branch's number
+    Members(slot, …)   accumulation: a list of members' slots, a + b + …
+    Group(slot, …)     accumulation by reference: the slot holds the key of a group stored elsewhere,
+                       or found again by filtering the operator's input
+    Item(parent, slot) an unnested item: its parent and the position in it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No input row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the source that operator `source` reads; the slot holds its locator."""
+
+    slot: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """All parts are used jointly."""
+
+    parts: tuple[Witness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One branch is used: the one whose number stands in the slot."""
+
+    slot: str
+    branches: tuple[Witness, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Every member of a listed group is used; members hold the slots of `element`.
+
+    `flags` are boolean fields of a member: it contributes where one of them is true, and only
+    influences otherwise. Without flags every member contributes.
+    """
+
+    slot: str
+    operator: str
+    element: Witness
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Members of a group that is referred to by its key; `operator` names the group's definition."""
+
+    slot: str
+    operator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a collection in the parent row; the slot holds its position, if it is known."""
+
+    parent: Witness
+    slot: str | None
+    operator: str
+
+
+Witness = Nothing | Row | Product | Choice | Members | Group | Item
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShape:
+    """What a group of an operator looks like: the fields of its key and the shape of a member.
+
+    With `ordered`, the key's last two fields are the first and last rank of a window frame, and each
+    member has its rank in the field `rank`.
+    """
+
+    operator: str
+    keys: tuple[str, ...]
+    element: Witness
+    flags: tuple[str, ...] = ()
+    ordered: bool = False
+
+
+RANK = "rank"
+
+
+def product(*parts: Witness) -> Witness:
+    """Joint use, flattened: nothing is dropped but `Nothing`.
+
+    >>> product(Nothing(), Row("w1", "source-1"))
+    Row(slot='w1', source='source-1')
+    """
+    flat: list[Witness] = []
+    for part in parts:
+        match part:
+            case Nothing():
+                pass
+            case Product(inner):
+                flat.extend(inner)
+            case _:
+                flat.append(part)
+    if not flat:
+        return Nothing()
+    return flat[0] if len(flat) == 1 else Product(tuple(flat))
+
+
+def children(shape: Witness) -> tuple[Witness, ...]:
+    """The shapes directly inside a shape."""
+    match shape:
+        case Nothing() | Row() | Group():
+            return ()
+        case Product(parts):
+            return parts
+        case Choice(_, branches):
+            return branches
+        case Members(_, _, element):
+            return (element,)
+        case Item(parent):
+            return (parent,)
+        case _:
+            assert_never(shape)
+
+
+def walk(shape: Witness) -> Iterator[Witness]:
+    """The shape and all shapes inside it, outermost first."""
+    yield shape
+    for child in children(shape):
+        yield from walk(child)
+
+
+def slots(shape: Witness) -> tuple[str, ...]:
+    """The slots that a shape reads at its own level, not those inside list members."""
+    match shape:
+        case Nothing():
+            return ()
+        case Row(slot) | Members(slot) | Group(slot):
+            return (slot,)
+        case Product(parts):
+            return _distinct(s for part in parts for s in slots(part))
+        case Choice(slot, branches):
+            return _distinct([slot, *(s for branch in branches for s in slots(branch))])
+        case Item(parent, slot):
+            return _distinct([*slots(parent), *([slot] if slot else [])])
+        case _:
+            assert_never(shape)
+
+
+def _distinct(names: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def rename(shape: Witness, names: Mapping[str, str]) -> Witness:
+    """The shape with the slots of its own level called by other names.
+
+    >>> rename(Row("w1", "source-1"), {"w1": "u1"})
+    Row(slot='u1', source='source-1')
+    """
+    match shape:
+        case Nothing():
+            return shape
+        case Row(slot) | Members(slot) | Group(slot):
+            return replace(shape, slot=names.get(slot, slot))
+        case Product(parts):
+            return Product(tuple(rename(part, names) for part in parts))
+        case Choice(slot, branches):
+            renamed = tuple(rename(branch, names) for branch in branches)
+            return Choice(names.get(slot, slot), renamed)
+        case Item(parent, slot, operator):
+            position = slot and names.get(slot, slot)
+            return Item(rename(parent, names), position, operator)
+        case _:
+            assert_never(shape)
+
+
+def bounded(shape: Witness) -> bool:
+    """Whether a witness of this shape has a fixed size, so that copying it is harmless."""
+    return not any(isinstance(inner, Members) for inner in walk(shape))
+
+
+def is_bare(element: Witness, flags: tuple[str, ...]) -> bool:
+    """Whether a list holds a member's only slot as it is, not in a struct."""
+    return not flags and len(slots(element)) == 1
+
+
+def to_json(shape: Witness) -> dict[str, Any]:
+    """A shape as JSON data.
+
+    >>> from_json(to_json(Row("w1", "source-1")))
+    Row(slot='w1', source='source-1')
+    """
+    match shape:
+        case Nothing():
+            return {"kind": "nothing"}
+        case Row(slot, source):
+            return {"kind": "row", "slot": slot, "source": source}
+        case Product(parts):
+            return {"kind": "product", "parts": [to_json(part) for part in parts]}
+        case Choice(slot, branches):
+            return {"kind": "choice", "slot": slot, "branches": [to_json(b) for b in branches]}
+        case Members(slot, operator, element, flags):
+            inner = to_json(element)
+            return {
+                "kind": "members",
+                "slot": slot,
+                "operator": operator,
+                "element": inner,
+                "flags": list(flags),
+            }
+        case Group(slot, operator):
+            return {"kind": "group", "slot": slot, "operator": operator}
+        case Item(parent, slot, operator):
+            return {"kind": "item", "slot": slot, "operator": operator, "parent": to_json(parent)}
+        case _:
+            assert_never(shape)
+
+
+def from_json(data: Mapping[str, Any]) -> Witness:
+    """The shape that `to_json` made."""
+    match data["kind"]:
+        case "nothing":
+            return Nothing()
+        case "row":
+            return Row(data["slot"], data["source"])
+        case "product":
+            return Product(tuple(from_json(part) for part in data["parts"]))
+        case "choice":
+            return Choice(data["slot"], tuple(from_json(b) for b in data["branches"]))
+        case "members":
+            element = from_json(data["element"])
+            return Members(data["slot"], data["operator"], element, tuple(data["flags"]))
+        case "group":
+            return Group(data["slot"], data["operator"])
+        case "item":
+            return Item(from_json(data["parent"]), data["slot"], data["operator"])
+        case kind:
+            raise ValueError(f"unknown witness kind {kind!r}")
+
+
+def group_to_json(group: GroupShape) -> dict[str, Any]:
+    """A group's shape as JSON data."""
+    return {
+        "operator": group.operator,
+        "keys": list(group.keys),
+        "element": to_json(group.element),
+        "flags": list(group.flags),
+        "ordered": group.ordered,
+    }
+
+
+def group_from_json(data: Mapping[str, Any]) -> GroupShape:
+    """The group shape that `group_to_json` made."""
+    element = from_json(data["element"])
+    return GroupShape(
+        data["operator"], tuple(data["keys"]), element, tuple(data["flags"]), data["ordered"]
+    )

@@ -1,0 +1,303 @@
+"""Capturing: a pipeline is read, instrumented, run, and its rows and witnesses written.
+
+One Spark job writes the output with its slots. What the pipeline's rows share (a joined aggregate, a
+window's partition, a scalar subquery) is not copied into them: they refer to it by key, and the
+eager mode then writes the members of the groups that are referred to, once each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from whence import plan as ops
+from whence.algebra.witness import Group, GroupShape, Members, Witness, children, is_bare, slots, walk
+from whence.plan import Operator, Source
+from whence.spark import rebuild
+from whence.spark.gateway import Gateway, Plan
+from whence.spark.instrument import Context, Traced, instrument
+from whence.spark.members import ROOT, Bounds, find_members
+from whence.spark.normalise import normalise
+from whence.spark.physical import physical_names, storable
+from whence.spark.read import read_plan
+from whence.spark.sources import Found, Leaves, find_leaf, own_files
+from whence.spark.stored import Shelf, Stored, files_fingerprint
+
+Mode = Literal["eager", "lazy", "auto"]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One captured step: its plan, its output, and how its witnesses are to be read."""
+
+    plan: Operator
+    shape: Witness
+    output: Stored
+    inputs: dict[str, str]
+    datasets: tuple[Stored, ...]
+    groups: dict[str, tuple[GroupShape, Stored]]
+    attachment: bytes
+    ordered: bool
+    notes: tuple[str, ...]
+
+
+def align(gateway: Gateway, operator: Operator, node: Plan) -> Iterator[tuple[Operator, Plan]]:
+    """Operators beside their nodes in Spark's plan, in the order of `plan.walk`."""
+    yield operator, node
+    if operator.subqueries:
+        inner = gateway.items(node.subqueries())
+        for subquery, plan in zip(operator.subqueries, inner, strict=True):
+            yield from align(gateway, subquery, plan)
+    if operator.children:
+        kids = gateway.items(node.children())
+        for child, kid in zip(operator.children, kids, strict=True):
+            yield from align(gateway, child, kid)
+
+
+def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
+    """The plan of a normalised node, its sources named, and what is known of each leaf."""
+    operator = read_plan(str(node.toJSON()), ())
+    found = {
+        op.id: find_leaf(gateway, part)
+        for op, part in align(gateway, operator, node)
+        if isinstance(op, Source)
+    }
+
+    def described(op: Operator) -> Operator:
+        if not isinstance(op, Source):
+            return op
+        leaf = found[op.id]
+        name = leaf.name if op.name == op.id else op.name
+        return replace(op, name=name, format=leaf.format, location=leaf.location)
+
+    return ops.map_plan(operator, described), found
+
+
+class Capture:
+    """Captures one frame into folders that a shelf gives."""
+
+    def __init__(self, gateway: Gateway, shelf: Shelf, mode: Mode, progress: Progress) -> None:
+        self._gateway = gateway
+        self._shelf = shelf
+        self._mode = mode
+        self._progress = progress
+
+    def run(self, frame: DataFrame) -> list[Captured]:
+        """The steps of a pipeline; the last one makes its result."""
+        gateway = self._gateway
+        node = normalise(gateway.session, gateway.analysed(frame))
+        node.setAnalyzed()
+        return [self._step(node)]
+
+    def _step(self, node: Plan) -> Captured:
+        gateway = self._gateway
+        self._progress("reading the plan")
+        operator, found = read(gateway, node)
+        leaves, inputs, datasets = self._leaves(operator, node, found)
+        context = Context(gateway, "list" if self._mode == "eager" else "key", leaves)
+        if self._mode == "lazy":
+            context.groups[ROOT] = operator
+            relinked = rebuild.with_leaves(
+                gateway, operator, node, lambda op, part: _plain_leaf(gateway, part, leaves[op.id])
+            )
+            traced = Traced(relinked, {}, Group("", ROOT))
+        else:
+            traced = instrument(context, operator, node)
+        self._progress("running the pipeline")
+        output = self._write(traced, gateway.output(node))
+        groups: dict[str, tuple[GroupShape, Stored]] = {}
+        if self._mode == "eager":
+            groups = self._groups(context, operator, node, traced.shape, output)
+        return Captured(
+            plan=operator,
+            shape=traced.shape,
+            output=output,
+            inputs=inputs,
+            datasets=(*datasets, output, *(stored for _, stored in groups.values())),
+            groups=groups,
+            attachment=rebuild.to_bytes(gateway, operator, node),
+            ordered=_is_ordered(operator),
+            notes=(),
+        )
+
+    def _leaves(
+        self, operator: Operator, node: Plan, found: dict[str, Found]
+    ) -> tuple[dict[str, Traced], dict[str, str], list[Stored]]:
+        """The traced leaf of each source, the dataset each reads, and those datasets."""
+        maker = Leaves(self._gateway, self._shelf)
+        needed = _needed(self._gateway, operator, node)
+        leaves: dict[str, Traced] = {}
+        inputs: dict[str, str] = {}
+        datasets: dict[str, Stored] = {}
+        for source in ops.sources(operator):
+            name = source.name
+            traced, stored = maker.traced(found[source.id], source.id, name, needed)
+            if stored.id not in datasets:
+                stored = _with_own_name(stored, [d.name for d in datasets.values()])
+                datasets[stored.id] = stored
+            leaves[source.id] = traced
+            inputs[source.id] = stored.id
+        return leaves, inputs, list(datasets.values())
+
+    def _write(self, traced: Traced, columns: list[Any]) -> Stored:
+        """Rows and slots, in one job."""
+        gateway = self._gateway
+        names = [str(a.name()) for a in columns]
+        physical = physical_names(names)
+        stored_columns = [
+            gateway.alias(storable(gateway, a), p) for a, p in zip(columns, physical, strict=True)
+        ]
+        slots = list(traced.slots.values())
+        if not stored_columns and not slots:
+            slots = [gateway.alias(gateway.literal(True), "__whence_row")]
+        plan = gateway.project([*stored_columns, *slots], traced.plan)
+        properties = {"columns": names, "physical": physical}
+        logical = gateway.frame(gateway.project(columns, traced.plan)).schema.json()
+        return self._written(plan, "output", "output", logical, properties)
+
+    def _written(
+        self, plan: Plan, kind: Literal["output", "group"], name: str, schema: str, properties: Any
+    ) -> Stored:
+        gateway = self._gateway
+        plan.setAnalyzed()
+        frame = gateway.frame(plan)
+        dataset, folder = self._shelf.new_folder()
+        gateway.write_parquet(frame, folder)
+        files, slot = own_files(gateway, folder)
+        return Stored(
+            id=dataset,
+            kind=kind,
+            name=name,
+            location=folder,
+            schema=schema,
+            fingerprint=files_fingerprint(files),
+            files=tuple(files),
+            properties={**properties, "slot": slot, "stored": json.loads(frame.schema.json())},
+        )
+
+    def _groups(
+        self,
+        context: Context,
+        operator: Operator,
+        node: Plan,
+        shape: Witness,
+        output: Stored,
+    ) -> dict[str, tuple[GroupShape, Stored]]:
+        """The members of every group that the output refers to, directly or through other groups.
+
+        An operator's groups are referred to by rows of operators above it, so going down the plan
+        finds all references before the members are written.
+        """
+        gateway = self._gateway
+        done: dict[str, tuple[GroupShape, Stored]] = {}
+        holders: list[tuple[Witness, Stored]] = [(shape, output)]
+        for op, part in align(gateway, operator, node):
+            for group in _groups_of(op):
+                wanted = [(s, d) for s, d in holders if _refers(s, group)]
+                if not wanted:
+                    continue
+                self._progress(f"listing the groups of {op.id}")
+                bounds = Bounds(self._references(wanted, group))
+                listing = Context(gateway, "list", context.leaves)
+                plan, found = find_members(listing, op, part, group, bounds)
+                stored = self._written(plan, "group", group, "", {"group": group})
+                done[group] = (found, stored)
+                holders.append((found.element, stored))
+        return done
+
+    def _references(self, holders: list[tuple[Witness, Stored]], group: str) -> Plan:
+        """The distinct keys under which the holders' rows refer to a group."""
+        frames: list[DataFrame] = []
+        for shape, stored in holders:
+            schema = json.dumps(stored.properties["stored"])
+            frame = self._gateway.frame(self._gateway.read_parquet(stored.location, schema))
+            frames.extend(_key_frames(frame, shape, group))
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.unionByName(frame)
+        return union.distinct()._jdf.queryExecution().analyzed()
+
+
+def _plain_leaf(gateway: Gateway, node: Plan, traced: Traced) -> Plan:
+    """The leaf as the traced one reads it, without the slots."""
+    return gateway.project(gateway.output(node), traced.plan)
+
+
+def _groups_of(operator: Operator) -> list[str]:
+    match operator:
+        case ops.Except():
+            return [f"{operator.id}/left"]
+        case ops.Intersect():
+            return [f"{operator.id}/left", f"{operator.id}/right"]
+        case _:
+            return [operator.id, f"{operator.id}/scalar"]
+
+
+def _refers(shape: Witness, group: str) -> bool:
+    return any(isinstance(part, Group) and part.operator == group for part in walk(shape))
+
+
+def _key_frames(frame: DataFrame, shape: Witness, group: str) -> Iterator[DataFrame]:
+    """For each place of a shape that refers to the group, the keys that stand there."""
+    match shape:
+        case Group(slot, operator) if operator == group:
+            yield frame.where(F.col(f"`{slot}`").isNotNull()).select(f"`{slot}`.*")
+        case Members(slot, _, element, flags):
+            if _refers(element, group):
+                if is_bare(element, flags):
+                    inner = frame.select(F.explode(f"`{slot}`").alias(slots(element)[0]))
+                else:
+                    inner = frame.select(F.inline(f"`{slot}`"))
+                yield from _key_frames(inner, element, group)
+        case _:
+            for child in children(shape):
+                yield from _key_frames(frame, child, group)
+
+
+def _is_ordered(operator: Operator) -> bool:
+    """Whether the order of the result was asked for."""
+    match operator:
+        case ops.Sort(whole=whole):
+            return whole
+        case ops.Project() | ops.Limit() | ops.Offset() | ops.View() | ops.Filter() | ops.Hint():
+            return _is_ordered(operator.children[0])
+        case _:
+            return False
+
+
+def _with_own_name(stored: Stored, taken: list[str]) -> Stored:
+    """A name that no other source of the run has."""
+    name, number = stored.name, 2
+    while name in taken:
+        name, number = f"{stored.name}-{number}", number + 1
+    return stored if name == stored.name else replace(stored, name=name)
+
+
+# They take their inputs' columns by position, or all of them.
+_POSITIONAL = (
+    ops.Union,
+    ops.Except,
+    ops.Intersect,
+    ops.MapBatches,
+    ops.MapGroups,
+    ops.MapCogroups,
+)
+
+
+def _needed(gateway: Gateway, operator: Operator, node: Plan) -> set[int]:
+    """The ids of all attributes that the pipeline looks at or gives."""
+    everything: set[int] = {a.exprId().id() for a in gateway.output(node)}
+    for op, part in align(gateway, operator, node):
+        everything |= gateway.referenced_ids(part)
+        if isinstance(op, _POSITIONAL):
+            for kid in gateway.items(part.children()):
+                everything |= gateway.attribute_ids(kid.outputSet())
+        for plan in gateway.items(part.subqueries()) if op.subqueries else []:
+            everything |= gateway.attribute_ids(plan.outputSet())
+    return everything

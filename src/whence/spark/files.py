@@ -1,0 +1,95 @@
+"""Files as Spark names them: listing, sizes, times, and the number that stands for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import xxhash
+
+from whence.errors import SourceError, UnsupportedError
+from whence.spark.gateway import Gateway
+from whence.spark.stored import StoredFile
+
+SLOT_BITS = 23
+ROW_BITS = 40
+_SPARK_SEED = 42
+_MAX_SALTS = 200
+
+
+def local_path(uri: str) -> Path | None:
+    """The local path of a file URI, or None for another file system.
+
+    >>> local_path("file:///tmp/a%20b.parquet")
+    PosixPath('/tmp/a b.parquet')
+    """
+    parsed = urlparse(uri)
+    if parsed.scheme in ("", "file"):
+        return Path(unquote(parsed.path) if parsed.scheme else uri)
+    return None
+
+
+def stat(gateway: Gateway, uri: str) -> tuple[int, int]:
+    """Size and modification time in milliseconds."""
+    path = local_path(uri)
+    if path is None:
+        return gateway.hadoop_stat(uri)
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
+    return found.st_size, found.st_mtime_ns // 1_000_000
+
+
+def input_files(gateway: Gateway, relation: Any) -> list[str]:
+    """The files of a file relation, as URIs, in one call."""
+    array = relation.location().inputFiles()
+    joined = gateway.jvm.java.lang.String.join("\n", gateway.jvm.java.util.Arrays.asList(array))
+    return sorted(joined.split("\n")) if joined else []
+
+
+def written_files(gateway: Gateway, folder: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of the Parquet files that Spark wrote into a folder, in its order."""
+    path = local_path(folder)
+    if path is None:
+        found = gateway.hadoop_list(folder)
+    else:
+        found = [
+            (entry.name, entry.stat().st_size, entry.stat().st_mtime_ns // 1_000_000)
+            for entry in path.iterdir()
+        ]
+    return sorted(f for f in found if f[0].endswith(".parquet") and not f[0].startswith(("_", ".")))
+
+
+def numbered(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], str]:
+    """The files with their slots, and the SQL text that gives a row's slot from `_metadata`.
+
+    The text has `{metadata}` where the metadata column's name goes. A single file has slot 0. With
+    more, the slot is a hash of the file's name that all files of the source differ in.
+    """
+    if len(uris) <= 1:
+        return [StoredFile(uri, 0, *stat(gateway, uri)) for uri in uris], "0L"
+    names = [uri.rsplit("/", 1)[1] for uri in uris]
+    if len(set(names)) == len(names):
+        field, texts = "file_name", names
+    else:
+        field, texts = "file_path", [uri.replace("file:///", "file:/") for uri in uris]
+    for salt in range(_MAX_SALTS):
+        slots = [slot_of(text, salt) for text in texts]
+        if len(set(slots)) == len(slots):
+            files = [
+                StoredFile(uri, slot, *stat(gateway, uri))
+                for uri, slot in zip(uris, slots, strict=True)
+            ]
+            return files, f"pmod(xxhash64('{salt}', {{metadata}}.{field}), {1 << SLOT_BITS}L)"
+    raise UnsupportedError(
+        f"a source of {len(uris)} files has too many files to number; compact it, or read fewer"
+    )
+
+
+def slot_of(text: str, salt: int) -> int:
+    """What Spark's `pmod(xxhash64('salt', text), 2^23)` gives."""
+    seed = xxhash.xxh64_intdigest(str(salt).encode(), _SPARK_SEED)
+    return xxhash.xxh64_intdigest(text.encode(), seed) % (1 << SLOT_BITS)

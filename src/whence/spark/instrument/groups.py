@@ -1,0 +1,207 @@
+"""Aggregates and distinct: every row of the group is a member; a chosen value marks its winners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whence import plan as ops
+from whence.algebra.witness import Members
+from whence.spark import instrument as family
+from whence.spark.gateway import Expression, Gateway, Plan
+from whence.spark.instrument.traced import Context, Traced, group_slot, own_slots
+
+# Aggregates that return the value of some row: that row contributes, the others influence.
+CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """How to tell whether a member contributes to some aggregates of its group.
+
+    `member` are values of the member, `result` the values of the group they must equal; without
+    any, `when` alone decides (a FILTER clause).
+    """
+
+    name: str
+    member: tuple[Expression, ...]
+    result: tuple[Expression, ...]
+    when: Expression | None
+
+
+def aggregate(context: Context, operator: ops.Aggregate, node: Plan, copied: bool) -> Traced:
+    """A group's witness: the list of its members, or a reference to it by its key."""
+    if copied or context.policy == "key":
+        return _keyed(context, operator, node)
+    return listed(context, operator, node, ())
+
+
+def _keyed(context: Context, operator: ops.Aggregate, node: Plan) -> Traced:
+    """The aggregate as it is, with its grouping keys carried along.
+
+    SELECT sum(x) FROM t GROUP BY k   →   SELECT sum(x), struct(k) AS slot FROM t GROUP BY k
+    """
+    gateway = context.gateway
+    names, plan = with_keys(gateway, node)
+    traced = Traced(plan, {}, family.rows.one_row(node).shape)
+    grouped = group_slot(context, traced, operator, names)
+    slot = list(grouped.slots.values())
+    plan = gateway.project([*gateway.output(node), *slot], grouped.plan)
+    return grouped.over(plan)
+
+
+def with_keys(gateway: Gateway, node: Plan) -> tuple[list[Any], Plan]:
+    """The aggregate with its grouping expressions as extra columns, and their attributes."""
+    keys = [gateway.alias(key, gateway.fresh("k")) for key in grouping(gateway, node)]
+    expressions = [*gateway.items(node.aggregateExpressions()), *keys]
+    plan = gateway.with_arguments(node, {1: gateway.seq(expressions)})
+    return [key.toAttribute() for key in keys], plan
+
+
+def grouping(gateway: Gateway, node: Plan) -> list[Expression]:
+    """The grouping expressions of an aggregate."""
+    return gateway.items(node.groupingExpressions())
+
+
+def listed(
+    context: Context,
+    operator: ops.Aggregate,
+    node: Plan,
+    extra: Sequence[Any],
+    child: Traced | None = None,
+) -> Traced:
+    """The aggregate with the list of its members' slots; `extra` are more columns to compute.
+
+    SELECT sum(x) FROM t GROUP BY k   →   SELECT sum(x), collect_list(slots) FROM t GROUP BY k
+    """
+    gateway = context.gateway
+    if child is None:
+        child = family.instrument(context, operator.children[0], node.child(), copied=False)
+    members = own_slots(child)
+    expressions = [*gateway.items(node.aggregateExpressions()), *extra]
+    if not members:
+        plan = gateway.with_arguments(node, {1: gateway.seq(expressions), 2: child.plan})
+        return Traced(plan, {}, child.shape)
+    name = gateway.fresh("m")
+    flags = find_flags(gateway, operator, node)
+    slot = gateway.alias(collect(gateway, members, flags), name)
+    results = [gateway.alias(r, gateway.fresh("r")) for flag in flags for r in flag.result]
+    plan = gateway.with_arguments(
+        node, {1: gateway.seq([*expressions, slot, *results]), 2: child.plan}
+    )
+    shape = Members(name, operator.id, child.shape, tuple(flag.name for flag in flags))
+    if not flags:
+        return Traced(plan, {name: slot.toAttribute()}, shape)
+    return _decided(context, plan, slot, results, flags, [n for n, _ in members], shape)
+
+
+def collect(gateway: Gateway, members: Sequence[tuple[str, Any]], flags: Sequence[Flag]) -> Any:
+    """`collect_list` of the members' slots, and of what decides their flags.
+
+    A single slot is collected bare: a null in it is a member without provenance.
+    """
+    fields = list(members)
+    for flag in flags:
+        fields += [(f"{flag.name}v{i}", value) for i, value in enumerate(flag.member)]
+        if flag.when is not None:
+            fields.append((f"{flag.name}w", flag.when))
+    value = fields[0][1] if len(fields) == 1 else gateway.struct(fields)
+    return gateway.collect_list(value)
+
+
+def find_flags(gateway: Gateway, operator: ops.Aggregate, node: Plan) -> list[Flag]:
+    """The flags of an aggregate's members; none if every member contributes.
+
+    Members contribute where a chosen value is theirs or where a FILTER clause lets them through.
+    One plain aggregate (a sum over all rows, say) makes every member contribute.
+    """
+    if not operator.aggregates or any(
+        a.function not in CHOOSING and a.filter is None for a in operator.aggregates
+    ):
+        return []
+    flags: list[Flag] = []
+    for expression in gateway.aggregate_expressions(node):
+        flag = _flag(gateway, expression, f"f{len(flags)}")
+        if flag is None:
+            return []
+        flags.append(flag)
+    return _same_row(gateway, flags)
+
+
+def _flag(gateway: Gateway, expression: Expression, name: str) -> Flag | None:
+    function = expression.aggregateFunction()
+    condition = expression.filter()
+    when = condition.get() if condition.isDefined() else None
+    kind = gateway.kind(function)
+    if kind not in CHOOSING:
+        return Flag(name, (), (), when)
+    values = gateway.items(function.children())
+    if kind in ("MinBy", "MaxBy"):
+        extreme = gateway.extreme(kind[:3], values[1], when)
+        member, result = (values[0], values[1]), (expression, extreme)
+    else:
+        member, result = (values[0],), (expression,)
+    if any("map<" in m.dataType().catalogString() for m in member):
+        return None
+    return Flag(name, member, result, when)
+
+
+def _same_row(gateway: Gateway, flags: list[Flag]) -> list[Flag]:
+    """`first` of several columns takes them from one row, so their flags are one."""
+    firsts = [f for f in flags if f.result and f.when is None and _takes_first(gateway, f.result[0])]
+    if len(firsts) < 2:
+        return flags
+    merged = Flag(
+        firsts[0].name,
+        tuple(m for f in firsts for m in f.member),
+        tuple(r for f in firsts for r in f.result),
+        None,
+    )
+    return [merged, *(f for f in flags if f not in firsts)]
+
+
+def _takes_first(gateway: Gateway, expression: Expression) -> bool:
+    function = expression.aggregateFunction()
+    return gateway.kind(function) == "First" and not function.ignoreNulls()
+
+
+def _decided(
+    context: Context,
+    plan: Plan,
+    slot: Any,
+    results: Sequence[Any],
+    flags: Sequence[Flag],
+    members: Sequence[str],
+    shape: Members,
+) -> Traced:
+    """The listed members with their flags decided by the group's results.
+
+    Where no member is let through by any flag the group still exists because of its members, so
+    all of them contribute.
+    """
+    gateway = context.gateway
+    name = str(slot.name())
+    fields = [f"'{member}', m.`{member}`" for member in members]
+    position = 0
+    for flag in flags:
+        tests = [f"m.`{flag.name}w`"] if flag.when is not None else []
+        for i in range(len(flag.member)):
+            tests.append(f"m.`{flag.name}v{i}` <=> `{results[position].name()}`")
+            position += 1
+        fields.append(f"'{flag.name}', coalesce({' AND '.join(tests)}, false)")
+    decided = f"transform(`{name}`, m -> named_struct({', '.join(fields)}))"
+    any_flag = " OR ".join(f"m.{flag.name}" for flag in flags)
+    all_true = ", ".join(
+        [f"'{member}', m.`{member}`" for member in members]
+        + [f"'{flag.name}', true" for flag in flags]
+    )
+    internal = {name, *(str(r.name()) for r in results)}
+    kept = [a for a in gateway.output(plan) if a.name() not in internal]
+    first = gateway.resolved_project(kept, plan, [(name, decided)])
+    text = (
+        f"CASE WHEN exists(`{name}`, m -> {any_flag}) THEN `{name}` "
+        f"ELSE transform(`{name}`, m -> named_struct({all_true})) END"
+    )
+    final = gateway.resolved_project(kept, first, [(name, text)])
+    return Traced(final, {name: gateway.attribute(final, name)}, shape)

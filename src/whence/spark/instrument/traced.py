@@ -1,0 +1,81 @@
+"""What instrumentation passes from operator to operator: a plan, its slots and their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from whence.algebra.witness import Group, Witness, product, slots
+from whence.plan import Operator
+from whence.spark.gateway import Gateway, Plan
+
+Policy = Literal["list", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A plan that gives the rows of an operator, and beside them the slots of their witness.
+
+    `slots` maps a slot's name to its attribute. `identifying` says that no two rows have the same
+    slots, so that a row can be told by them.
+    """
+
+    plan: Plan
+    slots: Mapping[str, Any]
+    shape: Witness
+    identifying: bool = True
+
+    def over(self, plan: Plan) -> Traced:
+        """The same witness over another plan that still gives the slots."""
+        return replace(self, plan=plan)
+
+
+@dataclass(slots=True)
+class Context:
+    """What instrumentation of one step needs to know.
+
+    `policy` says what becomes of groups: `list` lists their members where that copies nothing, and
+    `key` refers to them by key. `leaves` has the traced leaf of each source, by operator id.
+    `groups` collects the operators whose groups are referred to by key.
+    """
+
+    gateway: Gateway
+    policy: Policy
+    leaves: Mapping[str, Traced]
+    groups: dict[str, Operator] = field(default_factory=dict)
+
+
+def with_slot(context: Context, traced: Traced, name: str, value: Any, part: Witness) -> Traced:
+    """`traced` with one more slot, whose value is an expression over the traced plan."""
+    gateway = context.gateway
+    alias = gateway.alias(value, name)
+    plan = gateway.project([*gateway.output(traced.plan), alias], traced.plan)
+    shape = product(traced.shape, part)
+    return Traced(plan, {**traced.slots, name: alias.toAttribute()}, shape, traced.identifying)
+
+
+def group_slot(
+    context: Context, traced: Traced, operator: Operator, keys: list[Any], group: str | None = None
+) -> Traced:
+    """`traced` joined to a group of `operator`, referred to by the values of `keys`."""
+    gateway = context.gateway
+    name = gateway.fresh("g")
+    value = gateway.struct(list(zip(key_names(len(keys)), keys or [gateway.literal(True)])))
+    group_id = group or operator.id
+    context.groups[group_id] = operator
+    return with_slot(context, traced, name, value, Group(name, group_id))
+
+
+def key_names(count: int) -> tuple[str, ...]:
+    """The names of the fields of a group's key; a group without keys has one constant field.
+
+    >>> key_names(0), key_names(2)
+    (('k0',), ('k0', 'k1'))
+    """
+    return tuple(f"k{i}" for i in range(max(count, 1)))
+
+
+def own_slots(traced: Traced) -> list[tuple[str, Any]]:
+    """The slots that the shape reads, with their attributes."""
+    return [(name, traced.slots[name]) for name in slots(traced.shape)]

@@ -1,0 +1,87 @@
+"""Unnesting: an item is its parent row and a position; rollups make several rows of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whence import plan as ops
+from whence.algebra.witness import Item
+from whence.spark import instrument as family
+from whence.spark.gateway import Plan
+from whence.spark.instrument.traced import Context, Traced
+
+
+def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
+    """explode and friends, with the position of each item where the generator can tell it."""
+    gateway = context.gateway
+    child = family.instrument(context, operator.children[0], node.child(), copied=True)
+    kind = gateway.kind(node.generator())
+    if kind == "Explode":
+        return _exploded(context, operator, node, child)
+    if kind == "PosExplode":
+        plan = gateway.with_arguments(node, {5: child.plan})
+        position = gateway.items(node.generatorOutput())[0]
+        return _item(context, operator, child, plan, position)
+    if kind == "Inline":
+        return _inlined(context, operator, node, child)
+    plan = gateway.with_arguments(node, {5: child.plan})
+    shape = Item(child.shape, None, operator.id)
+    return Traced(plan, child.slots, shape, identifying=False)
+
+
+def _exploded(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
+    """explode(a)   →   posexplode(a), the position being kept as a slot."""
+    gateway = context.gateway
+    position = gateway.new_attribute(gateway.fresh("p"), "int")
+    generator = gateway.pos_explode(gateway.items(node.generator().children())[0])
+    outputs = gateway.seq([position, *gateway.items(node.generatorOutput())])
+    plan = gateway.with_arguments(node, {0: generator, 4: outputs, 5: child.plan})
+    kept = [*gateway.output(node), *child.slots.values(), position]
+    return _item(context, operator, child, gateway.project(kept, plan), position)
+
+
+def _inlined(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
+    """inline(a)   →   posexplode(a), and the fields of each struct."""
+    gateway = context.gateway
+    array = gateway.items(node.generator().children())[0]
+    position = gateway.new_attribute(gateway.fresh("p"), "int")
+    struct = gateway.new_attribute(gateway.fresh("s"), array.dataType().elementType())
+    generator = gateway.pos_explode(array)
+    outputs = gateway.seq([position, struct])
+    plan = gateway.with_arguments(node, {0: generator, 4: outputs, 5: child.plan})
+    fields = {
+        attribute.exprId().id(): gateway.alias(
+            gateway.field(struct, i), attribute.name(), attribute.exprId()
+        )
+        for i, attribute in enumerate(gateway.items(node.generatorOutput()))
+    }
+    kept = [fields.get(a.exprId().id(), a) for a in gateway.output(node)]
+    plan = gateway.project([*kept, *child.slots.values(), position], plan)
+    return _item(context, operator, child, plan, position)
+
+
+def _item(
+    context: Context, operator: ops.Generate, child: Traced, plan: Plan, position: object
+) -> Traced:
+    """A slot for the position, under a name of our own."""
+    gateway = context.gateway
+    name = gateway.fresh("p")
+    alias = gateway.alias(position, name)
+    plan = gateway.project([*gateway.output(plan), alias], plan)
+    shape = Item(child.shape, name, operator.id)
+    slots = {**child.slots, name: alias.toAttribute()}
+    return Traced(plan, slots, shape, child.identifying)
+
+
+def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:
+    """Rollup, cube and grouping sets: each copy of a row carries the row's slots."""
+    gateway = context.gateway
+    child = family.instrument(context, operator.children[0], node.child(), copied=True)
+    slots = list(child.slots.values())
+    projections = gateway.seq(
+        gateway.seq([*gateway.items(projection), *slots])
+        for projection in gateway.items(node.projections())
+    )
+    output = gateway.seq([*gateway.items(node.output()), *slots])
+    plan = gateway.with_arguments(node, {0: projections, 1: output, 2: child.plan})
+    return replace(child, plan=plan, identifying=False)

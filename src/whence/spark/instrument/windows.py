@@ -1,0 +1,103 @@
+"""Windows: the row itself, jointly with the rows of its frame.
+
+A partition is shared by its rows, so it is referred to by key. The frame is a range of ranks in it:
+ranks do not depend on how Spark orders ties, so a frame found again later is the same one. Where
+ties stand at the edge of a ROWS frame the range takes in all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whence import plan as ops
+from whence.spark import instrument as family
+from whence.spark.gateway import Expression, Gateway, Plan
+from whence.spark.instrument.traced import Context, Traced, group_slot
+
+# Their value depends on the size of the partition, whatever their frame says.
+_WHOLE_PARTITION = frozenset({"NTile", "PercentRank", "CumeDist"})
+_LAST_RANK = 2**31 - 1
+
+
+def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> Traced:
+    """The operator as it is, plus the key of each row's partition and the ranks of its frame."""
+    gateway = context.gateway
+    child = family.instrument(context, operator.children[0], node.child(), copied=copied)
+    columns = gateway.output(node)
+    frames = _frames(gateway, node)
+    if any(frame is None for frame in frames):
+        plan = gateway.with_children(node, [child.plan])
+        low, high = gateway.literal(1), gateway.literal(_LAST_RANK)
+    else:
+        plan, low, high = _bounds(gateway, node, child.plan, frames)
+    keys = [*gateway.items(node.partitionSpec()), low, high]
+    grouped = group_slot(context, child.over(plan), operator, keys)
+    slots = list(grouped.slots.values())
+    return grouped.over(gateway.project([*columns, *slots], grouped.plan))
+
+
+def _frames(gateway: Gateway, node: Plan) -> list[Any]:
+    """The frame of each window expression; None for the whole partition."""
+    frames = []
+    for expression in _window_expressions(gateway, node):
+        frame = expression.windowSpec().frameSpecification()
+        function = expression.windowFunction()
+        kind = gateway.kind(function)
+        whole = gateway.items(node.orderSpec()) == [] or kind in _WHOLE_PARTITION
+        if not whole and kind in ("Lag", "Lead") and function.ignoreNulls():
+            whole = True
+        unbounded = (
+            gateway.kind(frame) == "SpecifiedWindowFrame"
+            and "UnboundedPreceding" in gateway.kind(frame.lower())
+            and "UnboundedFollowing" in gateway.kind(frame.upper())
+        )
+        frames.append(None if whole or unbounded else frame)
+    return frames
+
+
+def _window_expressions(gateway: Gateway, node: Plan) -> list[Expression]:
+    found: list[Expression] = []
+
+    def visit(expression: Expression) -> None:
+        if gateway.kind(expression) == "WindowExpression":
+            found.append(expression)
+            return
+        for child in gateway.items(expression.children()):
+            visit(child)
+
+    for expression in gateway.items(node.windowExpressions()):
+        visit(expression)
+    return found
+
+
+def _bounds(
+    gateway: Gateway, node: Plan, child: Plan, frames: list[Any]
+) -> tuple[Plan, Expression, Expression]:
+    """The window over ranked rows, with the lowest and highest rank in the frames of each row."""
+    partition, order = node.partitionSpec(), node.orderSpec()
+    rank = rank_column(gateway, node)
+    ranked = gateway.window([rank], gateway.items(partition), gateway.items(order), child)
+    reference = rank.toAttribute()
+    edges: dict[str, list[Any]] = {"Min": [], "Max": []}
+    seen: list[Any] = []
+    for frame in frames:
+        if any(frame.equals(other) for other in seen):
+            continue
+        seen.append(frame)
+        for kind, found in edges.items():
+            function = gateway.extreme(kind, reference, None)
+            over = gateway.over(function, partition, order, frame)
+            found.append(gateway.alias(over, gateway.fresh("e")))
+    expressions = [*gateway.items(node.windowExpressions()), *edges["Min"], *edges["Max"]]
+    plan = gateway.with_arguments(node, {0: gateway.seq(expressions), 3: ranked})
+    low = gateway.combine("Least", [a.toAttribute() for a in edges["Min"]], 1)
+    high = gateway.combine("Greatest", [a.toAttribute() for a in edges["Max"]], 0)
+    return plan, low, high
+
+
+def rank_column(gateway: Gateway, node: Plan) -> Any:
+    """`rank() OVER` the window's partition and order, as a column."""
+    order = node.orderSpec()
+    function = gateway.rank(gateway.items(order))
+    over = gateway.over(function, node.partitionSpec(), order, function.frame())
+    return gateway.alias(over, gateway.fresh("r"))

@@ -1,0 +1,226 @@
+"""Members of groups that are referred to by key: their rows, with the key beside each.
+
+Every operator that refers to groups has a way to find their members again: the rows of its input
+with the same grouping keys, the same partition, or that a semi join's condition matches. The answer
+is flat, one row per member, whatever the size of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whence import plan as ops
+from whence.algebra.witness import RANK, GroupShape, Members
+from whence.errors import UnsupportedError
+from whence.plan import Operator
+from whence.spark.gateway import Gateway, Plan
+from whence.spark.instrument import Context, Traced, instrument
+from whence.spark.instrument.groups import find_flags, grouping, listed
+from whence.spark.instrument.joins import bound_expressions
+from whence.spark.instrument.traced import key_names, own_slots
+from whence.spark.instrument.windows import rank_column
+
+ROOT = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The groups that are asked for.
+
+    `plan` gives one row per group with the key's fields k0, k1, ... `literals` holds the same keys
+    as SQL literals if they are few and of simple types, so that Spark can push them down.
+    """
+
+    plan: Plan
+    literals: Sequence[Sequence[str]] | None = None
+
+
+def find_members(
+    context: Context, operator: Operator, node: Plan, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """The members of the groups asked for (all, without bounds) and what they look like.
+
+    `node` is the operator's node, or the subquery's or pipeline's plan for a scalar or root group.
+    """
+    if group == ROOT:
+        return _root(context, operator, node, bounds)
+    if group.endswith("/scalar"):
+        return _scalar(context, operator, node, group)
+    match operator:
+        case ops.Aggregate():
+            return _aggregate(context, operator, node, group, bounds)
+        case ops.Join():
+            return _semi_join(context, operator, node, group, bounds)
+        case ops.Window():
+            return _window(context, operator, node, group, bounds)
+        case ops.Except() | ops.Intersect():
+            side = 0 if group.endswith("/left") else 1
+            child = instrument(context, operator.children[side], node.children().apply(side))
+            keys = context.gateway.output(node.children().apply(side))
+            return _by_values(context, child, keys, group, bounds)
+        case _:
+            raise UnsupportedError(f"internal: {operator.id} has no groups")
+
+
+def _root(
+    context: Context, operator: Operator, node: Plan, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """Rows of the whole result, told by their values.
+
+    Rows that are known to be in the result are traced without the limits and sorts on top of it.
+    """
+    while isinstance(operator, ops.Sort | ops.Limit | ops.Offset | ops.View | ops.Hint):
+        operator, node = operator.children[0], node.child()
+    traced = instrument(context, operator, node)
+    return _by_values(context, traced, context.gateway.output(node), ROOT, bounds)
+
+
+def _scalar(
+    context: Context, operator: Operator, node: Plan, group: str
+) -> tuple[Plan, GroupShape]:
+    """The rows behind a scalar subquery; those of a plain global aggregate are not even listed."""
+    gateway = context.gateway
+    while isinstance(operator, ops.Project | ops.View) and not operator.subqueries:
+        operator, node = operator.children[0], node.child()
+    if isinstance(operator, ops.Aggregate) and not operator.keys and not operator.subqueries:
+        return _aggregate(context, operator, node, group, None)
+    traced = instrument(context, operator, node)
+    key = gateway.alias(gateway.literal(True), "k0")
+    return _flat(gateway, traced.plan, [key], traced, group, ())
+
+
+def _aggregate(
+    context: Context, operator: ops.Aggregate, node: Plan, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    gateway = context.gateway
+    child = instrument(context, operator.children[0], node.child())
+    keys = grouping(gateway, node)
+    if not find_flags(gateway, operator, node):
+        return _by_values(context, child, keys, group, bounds)
+    restricted = child.over(_restrict(gateway, child.plan, keys, bounds))
+    named = _named(gateway, keys)
+    traced = listed(context, operator, node, named, restricted)
+    keyed = [key.toAttribute() for key in named]
+    if not isinstance(traced.shape, Members):
+        return _flat(gateway, traced.plan, keyed, traced, group, ())
+    return _exploded(gateway, traced, keyed, traced.shape, group)
+
+
+def _exploded(
+    gateway: Gateway, traced: Traced, keys: list[Any], shape: Members, group: str
+) -> tuple[Plan, GroupShape]:
+    """A listed group as one row per member."""
+    item = gateway.fresh("i")
+    plan = gateway.resolved_project(keys, traced.plan, [(item, f"explode(`{shape.slot}`)")])
+    names = [str(key.name()) for key in keys]
+    inner = [n for n, _ in _element_fields(gateway, plan, item)]
+    kept = [gateway.attribute(plan, name) for name in names]
+    texts = [(name, f"`{item}`.`{name}`") for name in inner]
+    plan = gateway.resolved_project(kept, plan, texts)
+    return plan, GroupShape(group, tuple(names), shape.element, shape.flags)
+
+
+def _element_fields(gateway: Gateway, plan: Plan, item: str) -> list[tuple[str, Any]]:
+    struct = gateway.attribute(plan, item).dataType()
+    return [(str(f.name()), f.dataType()) for f in struct.fields()]
+
+
+def _by_values(
+    context: Context, child: Traced, keys: Sequence[Any], group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """Rows told by the values of some expressions over them."""
+    gateway = context.gateway
+    plan = _restrict(gateway, child.plan, keys, bounds)
+    return _flat(gateway, plan, _named(gateway, keys), child, group, ())
+
+
+def _named(gateway: Gateway, keys: Sequence[Any]) -> list[Any]:
+    values = list(keys) or [gateway.literal(True)]
+    return [gateway.alias(v, n) for v, n in zip(values, key_names(len(keys)), strict=True)]
+
+
+def _flat(
+    gateway: Gateway,
+    plan: Plan,
+    keys: Sequence[Any],
+    traced: Traced,
+    group: str,
+    extra: Sequence[Any],
+    ordered: bool = False,
+) -> tuple[Plan, GroupShape]:
+    slots = [attribute for _, attribute in own_slots(traced)]
+    names = tuple(str(key.name()) for key in keys)
+    flat = gateway.project([*keys, *slots, *extra], plan)
+    return flat, GroupShape(group, names, traced.shape, (), ordered)
+
+
+def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds | None) -> Plan:
+    """The rows of a plan whose key is among those asked for."""
+    if bounds is None or not keys:
+        return plan
+    columns = gateway.output(plan)
+    if bounds.literals is not None:
+        names = [gateway.fresh("k") for _ in keys]
+        aliases = [gateway.alias(k, n) for k, n in zip(keys, names, strict=True)]
+        wide = gateway.project([*columns, *aliases], plan)
+        wide.setAnalyzed()
+        text = " OR ".join(
+            "(" + " AND ".join(f"`{n}` <=> {v}" for n, v in zip(names, row, strict=True)) + ")"
+            for row in bounds.literals
+        )
+        return gateway.project(columns, gateway.resolve(gateway.filter(gateway.parse(text), wide)))
+    wanted = gateway.output(bounds.plan)[: len(keys)]
+    pairs = zip(keys, wanted, strict=True)
+    condition = gateway.conjunction([gateway.null_safe_equal(k, w) for k, w in pairs])
+    return gateway.join(plan, bounds.plan, "leftsemi", condition)
+
+
+def _semi_join(
+    context: Context, operator: ops.Join, node: Plan, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """The right rows that the condition matches with the left values of each key."""
+    gateway = context.gateway
+    right = instrument(context, operator.children[1], node.right(), copied=True)
+    expressions = bound_expressions(gateway, node)
+    if bounds is None:
+        named = _named(gateway, expressions)
+        plan = gateway.distinct(gateway.project(named, node.left()))
+    else:
+        plan = bounds.plan
+    keys = gateway.output(plan)
+    condition = node.condition()
+    on = None
+    if condition.isDefined():
+        on = gateway.replace_in(condition.get(), list(zip(expressions, keys, strict=False)))
+    joined = gateway.join(plan, right.plan, "inner", on)
+    return _flat(gateway, joined, keys, right, group, ())
+
+
+def _window(
+    context: Context, operator: ops.Window, node: Plan, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """The rows of each partition with their rank in it."""
+    gateway = context.gateway
+    child = instrument(context, operator.children[0], node.child())
+    partition = gateway.items(node.partitionSpec())
+    if bounds is not None:
+        keys = gateway.output(bounds.plan)[: len(partition)]
+        literals = bounds.literals
+        if literals is not None:
+            literals = list(dict.fromkeys(tuple(row[: len(partition)]) for row in literals))
+        distinct = gateway.distinct(gateway.project(keys, bounds.plan)) if keys else bounds.plan
+        bounds = Bounds(distinct, literals)
+    plan = _restrict(gateway, child.plan, partition, bounds)
+    order = gateway.items(node.orderSpec())
+    if order:
+        column = rank_column(gateway, node)
+        plan = gateway.window([column], partition, order, plan)
+        rank = gateway.alias(column.toAttribute(), RANK)
+    else:
+        rank = gateway.alias(gateway.literal(1), RANK)
+    keys = _named(gateway, partition)[: len(partition)]
+    flat, shape = _flat(gateway, plan, keys, child, group, [rank], ordered=True)
+    all_keys = (*shape.keys, f"k{len(partition)}", f"k{len(partition) + 1}")
+    return flat, GroupShape(group, all_keys, shape.element, (), True)

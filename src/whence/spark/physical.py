@@ -1,0 +1,60 @@
+"""Columns as Parquet can hold them: safe names, storable types, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from whence.spark.gateway import Expression, Gateway, Plan
+
+PREFIX = "__whence_"
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+
+
+def physical_names(names: Sequence[str]) -> list[str]:
+    """The names under which columns are stored: their own, if Parquet can hold them all.
+
+    >>> physical_names(["a", "b"]), physical_names(["a", "A"]), physical_names(["", "x"])
+    (['a', 'b'], ['c0', 'c1'], ['c0', 'c1'])
+    """
+    folded = {name.casefold() for name in names}
+    unsafe = any(
+        not name or name.startswith(PREFIX) or _FORBIDDEN & set(name) or name == "_metadata"
+        for name in names
+    )
+    if unsafe or len(folded) < len(names):
+        return [f"c{i}" for i in range(len(names))]
+    return list(names)
+
+
+def storable(gateway: Gateway, attribute: Any) -> Expression:
+    """The column as a type that Parquet can hold."""
+    kind = str(attribute.dataType().catalogString())
+    target = _stored_type(kind)
+    if target is None:
+        return attribute
+    return gateway.cast(attribute, target)
+
+
+def _stored_type(kind: str) -> str | None:
+    if kind == "interval":
+        return "string"
+    if "void" in kind:
+        return kind.replace("void", "boolean")
+    return None
+
+
+def restored(gateway: Gateway, plan: Plan, stored: Sequence[Any], wanted: Sequence[Any]) -> Plan:
+    """Stored columns under the names, identities, types and nullability of the wanted ones."""
+    columns = []
+    for have, want in zip(stored, wanted, strict=True):
+        value: Any = have
+        kind = str(want.dataType().catalogString())
+        if kind == "void":
+            value = gateway.null(want.dataType())
+        elif _stored_type(kind) is not None:
+            value = gateway.cast_to(have, want.dataType())
+        if not want.nullable() and kind != "void":
+            value = gateway.known_not_null(value)
+        columns.append(gateway.alias(value, want.name(), want.exprId(), want.metadata()))
+    return gateway.project(columns, plan)

@@ -1,0 +1,109 @@
+"""Plans that outlive their session: taken apart to bytes, put together again, given other leaves.
+
+Relations and subqueries do not survive Java serialisation, so they are taken out: a leaf becomes an
+empty local relation with the same attributes, a scalar subquery a placeholder whose plan is stored
+beside. Putting a plan together gives each leaf a relation of this session, attribute ids unchanged.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from whence.errors import EngineError
+from whence.plan import OneRow, Operator, Source
+from whence.spark.gateway import Expression, Gateway, Plan
+
+_PLACEHOLDER = "__whence_subquery_"
+
+LeafChange = Callable[[Source, Plan], Plan]
+
+
+def with_leaves(gateway: Gateway, operator: Operator, node: Plan, change: LeafChange) -> Plan:
+    """The plan with each source's node replaced, in subqueries too."""
+
+    def subquery(position: int, expression: Expression) -> Expression:
+        inner = operator.subqueries[position]
+        return expression.withNewPlan(with_leaves(gateway, inner, expression.plan(), change))
+
+    if isinstance(operator, Source):
+        return change(operator, node)
+    if isinstance(operator, OneRow):
+        return node
+    kids = gateway.items(node.children())
+    fresh = [
+        with_leaves(gateway, child, kid, change)
+        for child, kid in zip(operator.children, kids, strict=True)
+    ]
+    node = gateway.with_children(node, fresh) if kids else node
+    if operator.subqueries:
+        node = gateway.map_subqueries(node, subquery)
+    return node
+
+
+def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
+    """A plan as bytes, without its relations."""
+    parts: list[bytes] = []
+
+    def take_apart(op: Operator, part: Plan) -> Plan:
+        if isinstance(op, Source):
+            return gateway.empty_relation(gateway.output(part))
+        kids = gateway.items(part.children())
+        fresh = [take_apart(c, k) for c, k in zip(op.children, kids, strict=True)]
+        part = gateway.with_children(part, fresh) if kids else part
+        if not op.subqueries:
+            return part
+
+        def subquery(position: int, expression: Expression) -> Expression:
+            inner = take_apart(op.subqueries[position], expression.plan())
+            parts.append(gateway.serialise(inner))
+            return gateway.new_attribute(
+                f"{_PLACEHOLDER}{len(parts) - 1}", expression.dataType()
+            )
+
+        return gateway.map_subqueries(part, subquery)
+
+    main = take_apart(operator, node)
+    plans = [base64.b64encode(part).decode() for part in (gateway.serialise(main), *parts)]
+    return zlib.compress(json.dumps({"spark": gateway.version, "plans": plans}).encode())
+
+
+def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
+    """The plan that `to_bytes` took apart, its leaves still empty relations."""
+    stored = json.loads(zlib.decompress(data))
+    try:
+        main, *parts = [gateway.deserialise(base64.b64decode(p)) for p in stored["plans"]]
+    except Exception as error:
+        raise EngineError(
+            f"the stored plan cannot be read by Spark {gateway.version}; it was captured with "
+            f"Spark {stored['spark']}, use that version"
+        ) from error
+
+    def put_together(op: Operator, part: Plan) -> Plan:
+        if isinstance(op, Source | OneRow):
+            return part
+        kids = gateway.items(part.children())
+        fresh = [put_together(c, k) for c, k in zip(op.children, kids, strict=True)]
+        part = gateway.with_children(part, fresh) if kids else part
+        if not op.subqueries:
+            return part
+        remaining = iter(op.subqueries)
+
+        def placeholder(expression: Any) -> Expression | None:
+            if not _is_placeholder(gateway, expression):
+                return None
+            number = int(str(expression.name()).removeprefix(_PLACEHOLDER))
+            return gateway.scalar_subquery(put_together(next(remaining), parts[number]))
+
+        return gateway.map_expressions(part, placeholder)
+
+    return put_together(operator, main)
+
+
+def _is_placeholder(gateway: Gateway, expression: Any) -> bool:
+    return gateway.kind(expression) == "AttributeReference" and str(expression.name()).startswith(
+        _PLACEHOLDER
+    )

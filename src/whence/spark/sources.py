@@ -1,0 +1,260 @@
+"""Leaves of a plan: where their rows lie, how each is found again, and what version they are of.
+
+Parquet is used where it lies: `_metadata` tells the file and the row index. `spark.range` needs no
+storing: a row's locator follows from its value. Anything else is written once as a snapshot of the
+columns that the pipeline reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whence.algebra.witness import Row
+from whence.errors import UnsupportedError
+from whence.spark import files
+from whence.spark.gateway import Gateway, Plan
+from whence.spark.instrument.traced import Traced
+from whence.spark.physical import restored, storable
+from whence.spark.stored import Shelf, Stored, StoredFile, files_fingerprint, fingerprint
+
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A leaf of Spark's plan, with what can be told of it without running anything.
+
+    `format` is parquet, json, csv, ..., range, memory, rdd, cached or the name of a connector.
+    """
+
+    node: Plan
+    format: str
+    location: str
+    uris: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What to call it if no view or table names it."""
+        if not self.location:
+            return self.format
+        last = self.location.rstrip("/").rsplit("/", 1)[-1]
+        return last.rsplit(".", 1)[0] or last
+
+
+def find_leaf(gateway: Gateway, node: Plan) -> Found:
+    """What kind of leaf a node is."""
+    if node.isStreaming():
+        raise UnsupportedError(
+            "this is a streaming frame; capture inside foreachBatch, or read the data as a batch"
+        )
+    kind = gateway.kind(node)
+    if kind == "LogicalRelation" and gateway.kind(node.relation()) == "HadoopFsRelation":
+        relation = node.relation()
+        uris = files.input_files(gateway, relation)
+        roots = relation.location().rootPaths()
+        location = str(roots.apply(0).toString()) if roots.size() == 1 else _common(uris)
+        file_format = relation.fileFormat()
+        if file_format.getClass().getName() == _PARQUET:
+            name = "parquet"
+        else:
+            name = str(file_format.toString()).lower()
+        return Found(node, name, location, tuple(uris))
+    formats = {
+        "Range": "range",
+        "LocalRelation": "memory",
+        "LogicalRDD": "rdd",
+        "ExternalRDD": "rdd",
+        "InMemoryRelation": "cached",
+    }
+    if kind == "LogicalRelation":
+        return Found(node, gateway.kind(node.relation()).removesuffix("Relation").lower(), "", ())
+    if kind == "DataSourceV2Relation":
+        return Found(node, str(node.table().name()), "", ())
+    return Found(node, formats.get(kind, kind), "", ())
+
+
+def _common(uris: Sequence[str]) -> str:
+    if not uris:
+        return ""
+    prefix = os.path.commonprefix([uri.rsplit("/", 1)[0] + "/" for uri in uris])
+    return prefix.rsplit("/", 1)[0]
+
+
+class Leaves:
+    """Makes the traced form of leaves, writing snapshots where they are needed."""
+
+    def __init__(self, gateway: Gateway, shelf: Shelf) -> None:
+        self._gateway = gateway
+        self._shelf = shelf
+
+    def traced(self, found: Found, operator: str, name: str, needed: set[int]) -> tuple[Traced, Stored]:
+        """A leaf with its locator slot, and the dataset it reads.
+
+        `needed` are the ids of the attributes that the pipeline looks at.
+        """
+        if found.format == "parquet":
+            own = self._shelf.own(found.location)
+            stored = own or self._parquet(found, name)
+            return self._located(found.node, stored, operator), stored
+        if found.format == "range":
+            return self._range(found, operator, name)
+        return self._snapshot(found, operator, name, needed)
+
+    # --- Parquet where it lies --------------------------------------------------------------
+
+    def _parquet(self, found: Found, name: str) -> Stored:
+        numbered, text = files.numbered(self._gateway, found.uris)
+        digest = files_fingerprint(numbered)
+        relation = found.node.relation()
+        partitions = [str(n) for n in self._gateway.items(relation.partitionSchema().fieldNames())]
+        return Stored(
+            id=fingerprint(["source", found.location, digest]),
+            kind="source",
+            name=name,
+            location=found.location,
+            schema=str(relation.schema().json()),
+            fingerprint=digest,
+            files=tuple(numbered),
+            properties={"slot": text, "partitions": partitions},
+        )
+
+    def _located(self, node: Plan, stored: Stored, operator: str) -> Traced:
+        """The relation with a slot that holds each row's locator."""
+        gateway = self._gateway
+        metadata = node.metadataOutput().apply(0)
+        relation = node.withMetadataColumns()
+        slot = gateway.fresh("w")
+        columns = gateway.output(node)
+        if len(stored.files) <= 1:
+            position = int(metadata.dataType().fieldIndex("row_index"))
+            alias = gateway.alias(gateway.field(metadata, position), slot)
+            plan = gateway.project([*columns, alias], relation)
+            return Traced(plan, {slot: alias.toAttribute()}, Row(slot, operator))
+        name = f"`{metadata.name()}`"
+        number = str(stored.properties["slot"]).format(metadata=name)
+        text = f"shiftleft({number}, {files.ROW_BITS}) + {name}.row_index"
+        plan = gateway.resolved_project(columns, relation, [(slot, text)])
+        return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator))
+
+    # --- spark.range ------------------------------------------------------------------------
+
+    def _range(self, found: Found, operator: str, name: str) -> tuple[Traced, Stored]:
+        gateway, node = self._gateway, found.node
+        start, end, step = int(node.start()), int(node.end()), int(node.step())
+        rows = max(0, -((start - end) // step))
+        bounds = {"start": start, "step": step, "rows": rows}
+        digest = fingerprint(["range", start, end, step])
+        stored = Stored(
+            id=digest,
+            kind="range",
+            name=name,
+            location=f"range:{start}:{end}:{step}",
+            schema=str(node.schema().json()),
+            fingerprint=digest,
+            rows=rows,
+            properties={"range": bounds},
+        )
+        slot, value = gateway.fresh("w"), gateway.fresh("v")
+        column = gateway.output(node)[0]
+        inner = gateway.project([column, gateway.alias(column, value)], node)
+        text = f"(`{value}` - {start}L) div {step}L"
+        plan = gateway.resolved_project([column], inner, [(slot, text)])
+        return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator)), stored
+
+    # --- Snapshots --------------------------------------------------------------------------
+
+    def _snapshot(
+        self, found: Found, operator: str, name: str, needed: set[int]
+    ) -> tuple[Traced, Stored]:
+        gateway = self._gateway
+        columns = gateway.output(found.node)
+        kept = [i for i, a in enumerate(columns) if a.exprId().id() in needed]
+        version = self._version(found, kept)
+        reused = self._shelf.snapshot(version) if version else None
+        if reused is None:
+            reused = self._write_snapshot(found, name, kept, version)
+        stored, folder = reused
+        physical = [f"c{i}" for i in kept] or ["c"]
+        relation = gateway.read_parquet(folder, stored.schema)
+        wanted = [columns[i] for i in kept]
+        traced = self._located(relation, stored, operator)
+        have = {a.name(): a for a in gateway.output(relation)}
+        missing = [
+            gateway.alias(gateway.null(a.dataType()), a.name(), a.exprId())
+            for i, a in enumerate(columns)
+            if i not in kept
+        ]
+        plan = restored_with_slots(
+            gateway, traced, [have[n] for n in physical] if kept else [], wanted, missing
+        )
+        return traced.over(plan), stored
+
+    def _version(self, found: Found, kept: Sequence[int]) -> str | None:
+        """What names the version of a file source: its files, how they are read, which columns."""
+        if not found.uris:
+            return None
+        relation = found.node.relation()
+        stats = [(uri, *files.stat(self._gateway, uri)) for uri in found.uris]
+        options = str(relation.options().toString())
+        schema = str(relation.schema().json())
+        return fingerprint(["files", found.format, options, schema, list(kept), stats])
+
+    def _write_snapshot(
+        self, found: Found, name: str, kept: Sequence[int], version: str | None
+    ) -> tuple[Stored, str]:
+        gateway = self._gateway
+        columns = gateway.output(found.node)
+        written = [
+            gateway.alias(storable(gateway, columns[i]), f"c{i}") for i in kept
+        ] or [gateway.alias(gateway.literal(True), "c")]
+        dataset, folder = self._shelf.new_folder()
+        frame = gateway.frame(gateway.project(written, found.node))
+        schema = frame.schema.json()
+        gateway.write_parquet(frame, folder)
+        listed, slot = own_files(gateway, folder)
+        version = version or gateway.content_digest(folder, schema)
+        known = self._shelf.snapshot(version)
+        if known is not None:
+            return known
+        stored = Stored(
+            id=dataset,
+            kind="snapshot",
+            name=name,
+            location=folder,
+            schema=schema,
+            fingerprint=files_fingerprint(listed),
+            files=tuple(listed),
+            properties={
+                "version": version,
+                "format": found.format,
+                "origin": found.location,
+                "slot": slot,
+                "columns": [str(columns[i].name()) for i in kept],
+                "physical": [f"c{i}" for i in kept],
+            },
+        )
+        return stored, folder
+
+
+def restored_with_slots(
+    gateway: Gateway,
+    traced: Traced,
+    have: Sequence[Any],
+    wanted: Sequence[Any],
+    missing: Sequence[Any],
+) -> Plan:
+    """Stored columns as the wanted ones, unread ones as nulls, and the slots."""
+    plan = restored(gateway, traced.plan, have, wanted)
+    columns = [*gateway.items(plan.projectList()), *missing, *traced.slots.values()]
+    return gateway.project(columns, traced.plan)
+
+
+def own_files(gateway: Gateway, folder: str) -> tuple[list[StoredFile], str]:
+    """Files that whence wrote into a folder, numbered, and the text that gives a row's number."""
+    names = files.written_files(gateway, folder)
+    base = folder.rstrip("/")
+    numbered, text = files.numbered(gateway, [f"{base}/{name}" for name, _, _ in names])
+    return [replace(f, path=name) for f, (name, _, _) in zip(numbered, names, strict=True)], text

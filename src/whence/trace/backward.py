@@ -1,0 +1,233 @@
+"""Backward: from chosen output rows down the witness to source rows.
+
+A *scope* is a temporary table that holds the slots of some rows and, in `role`, whether they
+contribute. Walking a shape makes a scope of list members or of a group's members from the scope that
+refers to them, and leaves locators in one table per source.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from whence.algebra.witness import (
+    RANK,
+    Choice,
+    Group,
+    GroupShape,
+    Item,
+    Members,
+    Nothing,
+    Product,
+    Row,
+    Witness,
+    is_bare,
+    slots,
+)
+from whence.archive import Archive, Dataset
+from whence.errors import EngineError
+from whence.trace.engine import Engine
+from whence.trace.steps import StepView, step_view
+from whence.trace.tables import LOCATOR, Tables, quoted
+
+ROLE = "__whence_role"
+
+
+class Backward:
+    """One backward answer, being made."""
+
+    def __init__(self, tables: Tables, engine: Engine | None) -> None:
+        self._tables = tables
+        self._engine = engine
+        self._found: dict[str, list[str]] = {}
+        self.counts: dict[tuple[str, int, str], int] = {}
+        self.datasets: dict[str, Dataset] = {}
+
+    def from_output(self, view: StepView, chosen: str) -> None:
+        """Trace the output rows of a step whose locators are in the table `chosen`."""
+        output = self._tables.archive.dataset(view.step.output)
+        if isinstance(view.shape, Group) and view.shape.slot == "":
+            scope = self._lazy_scope(view, output, chosen)
+            self._count(view, scope[0], "root")
+            self._walk(view, scope[1], scope[0])
+            return
+        columns = [quoted(slot) for slot in slots(view.shape)]
+        rows = self._tables.at(output, columns, chosen) if columns else None
+        if rows is None:
+            return
+        scope_sql = (
+            f"SELECT r.* EXCLUDE ({LOCATOR}), c.role AS {ROLE} FROM ({rows}) AS r "
+            f"JOIN {chosen} AS c ON c.locator = r.{LOCATOR}"
+        )
+        scope = self._tables.table("scope", scope_sql, output)
+        self._walk(view, view.shape, scope)
+
+    def hits(self) -> dict[str, str]:
+        """For each source dataset, a table with `locator` and `role`."""
+        result = {}
+        for dataset, parts in self._found.items():
+            union = " UNION ALL ".join(f"SELECT * FROM {part}" for part in parts)
+            sql = f"SELECT locator, bool_or(role) AS role FROM ({union}) GROUP BY locator"
+            result[dataset] = self._tables.table("hits", sql)
+        return result
+
+    # --- Shapes -----------------------------------------------------------------------------
+
+    def _walk(self, view: StepView, shape: Witness, scope: str) -> None:
+        self._count_scope(view, shape, scope)
+        self._visit(view, shape, scope)
+
+    def _visit(self, view: StepView, shape: Witness, scope: str) -> None:
+        match shape:
+            case Nothing():
+                pass
+            case Row(slot, source):
+                self._row(view, slot, source, scope)
+            case Product(parts):
+                for part in parts:
+                    self._visit(view, part, scope)
+            case Item(parent):
+                self._visit(view, parent, scope)
+            case Choice(slot, branches):
+                for number, branch in enumerate(branches):
+                    if isinstance(branch, Nothing):
+                        continue
+                    chosen = f"SELECT * FROM {scope} WHERE {quoted(slot)} = {number}"
+                    self._visit(view, branch, self._tables.table("branch", chosen))
+            case Members():
+                self._walk(view, shape.element, self._listed(shape, scope))
+            case Group():
+                self._group(view, shape, scope)
+            case _:
+                assert_never(shape)
+
+    def _row(self, view: StepView, slot: str, source: str, scope: str) -> None:
+        name = quoted(slot)
+        sql = (
+            f"SELECT {name} AS locator, bool_or({ROLE}) AS role FROM {scope} "
+            f"WHERE {name} IS NOT NULL GROUP BY {name}"
+        )
+        self._reached(view.inputs[source], self._tables.table("rows", sql))
+
+    def _reached(self, dataset_id: str, rows: str) -> None:
+        """Rows of a dataset are reached: the end, or the output of an earlier step or run."""
+        archive: Archive = self._tables.archive
+        dataset = archive.dataset(dataset_id)
+        producer = archive.producer(dataset_id) if dataset.kind == "output" else None
+        if producer is not None:
+            self.from_output(step_view(*producer), rows)
+            return
+        self.datasets[dataset_id] = dataset
+        self._found.setdefault(dataset_id, []).append(rows)
+
+    def _listed(self, shape: Members, scope: str) -> str:
+        """The scope of the members in a list."""
+        inner = f"SELECT unnest({quoted(shape.slot)}) AS m, {ROLE} FROM {scope}"
+        names = slots(shape.element)
+        if is_bare(shape.element, shape.flags):
+            columns = [f"m AS {quoted(names[0])}"]
+        else:
+            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
+        role = _role([f"m.{quoted(flag)}" for flag in shape.flags])
+        sql = f"SELECT {', '.join([*columns, role])} FROM ({inner})"
+        return self._tables.table("members", sql)
+
+    def _group(self, view: StepView, shape: Group, scope: str) -> None:
+        """The members of the groups that a scope refers to."""
+        slot = quoted(shape.slot)
+        some = f"SELECT 1 FROM {scope} WHERE {slot} IS NOT NULL LIMIT 1"
+        if self._tables.run(some).fetchone() is None:
+            return
+        keys = self._tables.table(
+            "keys",
+            f"SELECT unnest(k), {ROLE} FROM (SELECT {slot} AS k, bool_or({ROLE}) AS {ROLE} "
+            f"FROM {scope} WHERE {slot} IS NOT NULL GROUP BY {slot})",
+        )
+        files, group = self.group_files(view, shape.operator, keys)
+        self._walk(view, group.element, self._members(group, files, keys))
+
+    def _members(self, group: GroupShape, files: list[str], keys: str) -> str:
+        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+        columns = [f"g.{quoted(name)}" for name in slots(group.element)]
+        names = group.keys[:-2] if group.ordered else group.keys
+        tests = [f"k.{quoted(n)} IS NOT DISTINCT FROM g.{quoted(n)}" for n in names]
+        if group.ordered:
+            low, high = group.keys[-2:]
+            tests.append(f"g.{RANK} BETWEEN k.{quoted(low)} AND k.{quoted(high)}")
+        role = _role([f"g.{quoted(flag)}" for flag in group.flags], "k.")
+        sql = (
+            f"SELECT {', '.join([*columns, role])} FROM {keys} AS k "
+            f"JOIN read_parquet([{listed}]) AS g ON {' AND '.join(tests)}"
+        )
+        return self._tables.table("members", sql)
+
+    # --- Groups that are not stored ---------------------------------------------------------
+
+    def group_files(
+        self, view: StepView, group: str, keys: str | None
+    ) -> tuple[list[str], GroupShape]:
+        """The files that hold a group's members: stored ones, or made by running again."""
+        archive = self._tables.archive
+        if group in view.groups:
+            shape, dataset_id = view.groups[group]
+            return archive.file_paths(archive.dataset(dataset_id)), shape
+        if self._engine is None:
+            raise EngineError(
+                f"the groups of {group} in run {view.run.name!r} were not stored (mode "
+                f"{view.run.mode!r}), so this answer needs Spark, which is not at hand"
+            )
+        if keys is None:
+            return self._engine.members(view.run, view.step, group, None)
+        path = self._tables.scratch_file()
+        columns = f"SELECT * EXCLUDE ({ROLE}) FROM {keys}"
+        self._tables.run(f"COPY ({columns}) TO '{path}' (FORMAT parquet)")
+        return self._engine.members(view.run, view.step, group, path)
+
+    def _lazy_scope(self, view: StepView, output: Dataset, chosen: str) -> tuple[str, Witness]:
+        """Chosen rows of a run without witnesses: found again by their values."""
+        physical = output.properties["physical"]
+        items = [f"{quoted(p)} AS k{i}" for i, p in enumerate(physical)] or ["true AS k0"]
+        rows = self._tables.at(output, items, chosen)
+        keys = self._tables.table(
+            "keys",
+            f"SELECT r.* EXCLUDE ({LOCATOR}), bool_or(c.role) AS {ROLE} FROM ({rows}) AS r "
+            f"JOIN {chosen} AS c ON c.locator = r.{LOCATOR} GROUP BY ALL",
+            output,
+        )
+        files, group = self.group_files(view, "root", keys)
+        return self._members(group, files, keys), group.element
+
+    # --- Counts -----------------------------------------------------------------------------
+
+    def _count_scope(self, view: StepView, shape: Witness, scope: str) -> None:
+        """How many rows each operator handled on the way, told by the slots it had."""
+        available = set(slots(shape))
+        wanted = [
+            (operator, own)
+            for operator, own in view.scopes.items()
+            if own and set(own) <= available
+        ]
+        if not wanted:
+            return
+        by_slots = list(dict.fromkeys(own for _, own in wanted))
+        items = []
+        for own in by_slots:
+            names = ", ".join(quoted(name) for name in own)
+            some = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in own)
+            items.append(f"count(DISTINCT row({names})) FILTER ({some})")
+        found = self._tables.run(f"SELECT {', '.join(items)} FROM {scope}").fetchone()
+        numbers = dict(zip(by_slots, found or (), strict=True))
+        for operator, own in wanted:
+            self._add(view, operator, numbers[own])
+
+    def _count(self, view: StepView, scope: str, operator: str) -> None:
+        self._add(view, operator, self._tables.count(scope))
+
+    def _add(self, view: StepView, operator: str, rows: int) -> None:
+        key = (view.run.id, view.step.number, operator)
+        self.counts[key] = self.counts.get(key, 0) + int(rows)
+
+
+def _role(flags: list[str], prefix: str = "") -> str:
+    if not flags:
+        return f"{prefix}{ROLE} AS {ROLE}"
+    return f"{prefix}{ROLE} AND ({' OR '.join(flags)}) AS {ROLE}"

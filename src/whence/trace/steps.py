@@ -1,0 +1,41 @@
+"""A stored step, parsed: its plan, the shape of its witnesses and of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from whence.algebra.witness import GroupShape, Witness, from_json, group_from_json
+from whence.archive import Run, Step
+from whence.plan import Operator
+from whence.plan import from_json as plan_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What tracing needs to know of a step."""
+
+    run: Run
+    step: Step
+    plan: Operator
+    shape: Witness
+    inputs: Mapping[str, str]
+    groups: Mapping[str, tuple[GroupShape, str]]
+    scopes: Mapping[str, tuple[str, ...]]
+
+
+def step_view(run: Run, step: Step) -> StepView:
+    """A step's document, parsed."""
+    document = step.document
+    return StepView(
+        run=run,
+        step=step,
+        plan=plan_from_json(document["plan"]),
+        shape=from_json(document["witness"]),
+        inputs=document["inputs"],
+        groups={
+            name: (group_from_json(entry["shape"]), entry["dataset"])
+            for name, entry in document["groups"].items()
+        },
+        scopes={name: tuple(slots) for name, slots in document["scopes"].items()},
+    )

@@ -1,0 +1,148 @@
+"""Datasets as DuckDB relations: rows with their locators, read from Parquet where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import duckdb
+
+from whence.archive import Archive, Dataset
+from whence.errors import ArchiveError, SourceChangedError, SourceError
+
+LOCATOR = "__whence_locator"
+ROW_BITS = 40
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A string as an SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def local(uri: str) -> str:
+    """A file as DuckDB names it."""
+    parsed = urlparse(uri)
+    if parsed.scheme == "file":
+        return unquote(parsed.path)
+    if parsed.scheme == "s3a":
+        return uri.replace("s3a://", "s3://", 1)
+    return uri
+
+
+def check_source(dataset: Dataset) -> None:
+    """Raise if a source is not what it was when the run was captured."""
+    if dataset.kind != "source":
+        return
+    for file in dataset.files:
+        path = local(file.path)
+        if urlparse(path).scheme:
+            continue
+        try:
+            found = Path(path).stat()
+        except OSError as error:
+            raise SourceChangedError(
+                f"source {dataset.name!r}: {path} was there when the run was captured and cannot "
+                f"be read now ({error.strerror}); bring it back, or capture again"
+            ) from error
+        if (found.st_size, found.st_mtime_ns // 1_000_000) != (file.size, file.modified):
+            raise SourceChangedError(
+                f"source {dataset.name!r}: {path} has changed since the run was captured "
+                f"({found.st_size} bytes now, {file.size} then); capture again to trace into it"
+            )
+
+
+class Tables:
+    """One DuckDB connection over an archive's datasets."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        self._connection = duckdb.connect(":memory:")
+        self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+        self._names = 0
+
+    def run(self, sql: str, dataset: Dataset | None = None) -> duckdb.DuckDBPyConnection:
+        """Run SQL; a failure to read files names the dataset."""
+        try:
+            return self._connection.execute(sql)
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            name = f"{dataset.name!r}: " if dataset else ""
+            kind = SourceError if dataset and not dataset.is_own else ArchiveError
+            raise kind(f"{name}a Parquet file cannot be read: {error}") from error
+
+    def arrow(self, sql: str, dataset: Dataset | None = None) -> Any:
+        """The answer to a query as an Arrow table."""
+        return self.run(sql, dataset).to_arrow_table()
+
+    def register(self, name: str, table: Any) -> None:
+        """Make an Arrow table known under a name."""
+        self._connection.register(name, table)
+
+    def fresh(self, stem: str) -> str:
+        """A table name that nothing else has."""
+        self._names += 1
+        return f"{stem}_{self._names}"
+
+    def table(self, stem: str, sql: str, dataset: Dataset | None = None) -> str:
+        """A temporary table with the answer to a query; its name."""
+        name = self.fresh(stem)
+        self.run(f"CREATE TEMP TABLE {name} AS {sql}", dataset)
+        return name
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        found = self.run(f"SELECT count(*) FROM {table}").fetchone()
+        return int(found[0]) if found else 0
+
+    def rows(self, dataset: Dataset, columns: Iterable[str] = (), where: str = "") -> str:
+        """SQL that gives a dataset's rows: the asked columns and the locator.
+
+        Columns are given as SQL select items over the stored names; none means all of them.
+        """
+        if dataset.kind == "range":
+            return self._range(dataset, where)
+        items = ", ".join(columns) or "* EXCLUDE (filename, file_row_number)"
+        files = dataset.files
+        if not files:
+            return self._no_rows(dataset, columns)
+        paths = [local(path) for path in self.archive.file_paths(dataset)]
+        listed = ", ".join(text(path) for path in paths)
+        locator = "file_row_number"
+        if len(files) > 1:
+            cases = " ".join(
+                f"WHEN {text(path)} THEN {file.slot << ROW_BITS}::BIGINT"
+                for path, file in zip(paths, files, strict=True)
+            )
+            locator = f"(CASE filename {cases} END + file_row_number)"
+        options = "filename = true, file_row_number = true, union_by_name = true"
+        if dataset.properties.get("partitions"):
+            options += ", hive_partitioning = true"
+        scan = f"read_parquet([{listed}], {options})"
+        condition = f" WHERE {where}" if where else ""
+        return f"SELECT {items}, {locator} AS {LOCATOR} FROM {scan}{condition}"
+
+    def _range(self, dataset: Dataset, where: str) -> str:
+        bounds = dataset.properties["range"]
+        scan = (
+            f"SELECT {bounds['start']}::BIGINT + r * {bounds['step']}::BIGINT AS id, "
+            f"r AS {LOCATOR} FROM range({bounds['rows']}) AS t(r)"
+        )
+        return f"SELECT * FROM ({scan})" + (f" WHERE {where}" if where else "")
+
+    def _no_rows(self, dataset: Dataset, columns: Iterable[str]) -> str:
+        raise ArchiveError(f"dataset {dataset.name!r} has no files")
+
+    def at(self, dataset: Dataset, columns: Iterable[str], locators: str) -> str:
+        """SQL that gives the rows of a dataset whose locators are in a table's column `locator`."""
+        inner = self.rows(dataset, columns)
+        return f"SELECT d.* FROM ({inner}) AS d WHERE {LOCATOR} IN (SELECT locator FROM {locators})"
