@@ -1,0 +1,101 @@
+"""What is known of a plan's attributes while it is read: numbers, types, names that clash."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from whence.plan.catalyst import types
+from whence.plan.catalyst.nodes import Node
+from whence.plan.catalyst.types import DataType
+from whence.plan.operators import Column
+from whence.plan.paths import quote
+
+
+@dataclass(slots=True)
+class Attributes:
+    """All attributes of one plan, by Spark's expression id."""
+
+    types: dict[int, DataType] = field(default_factory=dict)
+    nullable: dict[int, bool] = field(default_factory=dict)
+    qualifiers: dict[int, str] = field(default_factory=dict)
+    _numbers: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, items: Any) -> "Attributes":
+        """What the references anywhere in a plan's JSON say of their attributes."""
+        found = cls()
+        for item in _references(items):
+            key = item["exprId"]["id"]
+            found.number(key)
+            found.types.setdefault(key, item["dataType"])
+            found.nullable.setdefault(key, item["nullable"])
+            qualifier = item.get("qualifier")
+            if isinstance(qualifier, str) and qualifier.strip("[]"):
+                found.qualifiers.setdefault(key, qualifier.strip("[]").split(", ")[-1])
+        return found
+
+    def number(self, key: int) -> int:
+        """The plan's own number for an expression id, given out in order of first use."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def qualifier(self, number: int) -> str | None:
+        """The alias under which a column is known, by the plan's own number."""
+        return self.qualifiers.get(next((k for k, n in self._numbers.items() if n == number), -1))
+
+    def column(self, node: Node) -> Column:
+        """The output column that an attribute or an alias makes."""
+        key, name = node.id, str(node.fields["name"])
+        if node.name == "AttributeReference":
+            data_type, nullable = node.fields["dataType"], bool(node.fields["nullable"])
+        else:
+            data_type = self.types.get(key)
+            if data_type is None:
+                data_type = types.infer(node, self.types)
+                self.types[key] = data_type
+            nullable = self.nullable.get(key, True)
+        return Column(name, types.text(data_type), nullable, self.number(key))
+
+
+_REFERENCES = (
+    "org.apache.spark.sql.catalyst.expressions.AttributeReference",
+    "org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable",
+)
+
+
+def _references(value: Any) -> Iterator[dict[str, Any]]:
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending.extend(reversed(value))
+        elif isinstance(value, dict):
+            if value.get("class") in _REFERENCES:
+                yield value
+            else:
+                parts = [v for k, v in value.items() if k != "cacheBuilder"]
+                pending.extend(reversed(parts))
+
+
+class Names:
+    """How one operator's expressions call their columns: plain, qualified only where needed."""
+
+    __slots__ = ("_attributes", "_clashes")
+
+    def __init__(self, attributes: Attributes, inputs: Iterable[Column]) -> None:
+        self._attributes = attributes
+        by_name: dict[str, set[int]] = {}
+        for column in inputs:
+            by_name.setdefault(column.name.lower(), set()).add(column.number)
+        self._clashes = {name: numbers for name, numbers in by_name.items() if len(numbers) > 1}
+
+    def text(self, node: Node) -> str:
+        """The name of an attribute."""
+        name = str(node.fields["name"])
+        rivals = self._clashes.get(name.lower())
+        if not rivals:
+            return quote(name)
+        qualifiers = [self._attributes.qualifier(number) for number in rivals]
+        mine = self._attributes.qualifiers.get(node.id)
+        if mine and None not in qualifiers and len(set(qualifiers)) == len(qualifiers):
+            return f"{quote(mine)}.{quote(name)}"
+        return f"{quote(name)}#{self._attributes.number(node.id)}"

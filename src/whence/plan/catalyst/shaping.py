@@ -1,0 +1,193 @@
+"""Operators that make new values: projections, generators, groups, windows, Python functions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from whence.plan.catalyst.context import Context
+from whence.plan.catalyst.nodes import Node, parse
+from whence.plan.catalyst.sql import frame_text
+from whence.plan.operators import (
+    Aggregate,
+    AggregateCall,
+    Column,
+    Expand,
+    Expression,
+    Generate,
+    MapBatches,
+    MapCogroups,
+    MapGroups,
+    Project,
+    Window,
+    WindowCall,
+)
+from whence.plan.paths import Move, Path
+
+
+def project(context: Context) -> Project:
+    """Project."""
+    listed = context.node.expressions("projectList")
+    output = tuple(context.attributes.column(node) for node in listed)
+    moves = context.flow.moves(output, listed)
+    return Project(
+        **context.common(output, listed, moves), projections=context.writer.expressions(listed)
+    )
+
+
+def expand(context: Context) -> Expand:
+    """Expand: grouping sets, unpivot."""
+    output = context.columns("output")
+    lists = tuple(
+        tuple(parse(item) for item in listed) for listed in context.node.fields["projections"] or ()
+    )
+    every = tuple(node for listed in lists for node in listed)
+    moves = context.flow.alternatives(output, lists)
+    return Expand(
+        **context.common(output, every, moves),
+        projections=tuple(context.writer.expressions(listed) for listed in lists),
+    )
+
+
+def generate(context: Context) -> Generate:
+    """Generate: explode and friends."""
+    node = context.node
+    generator = node.expression("generator")
+    if generator is None:
+        raise ValueError("Generate has no generator in the plan's text")
+    outer = bool(node.fields["outer"])
+    generated = context.columns("generatorOutput")
+    if outer:
+        generated = tuple(replace(column, nullable=True) for column in generated)
+    dropped = set(node.fields.get("unrequiredChildIndex") or ())
+    kept = tuple(column for i, column in enumerate(context.input) if i not in dropped)
+    moves = context.flow.generated(generated, generator)
+    return Generate(
+        **context.common(kept + generated, (generator,), moves),
+        generator=context.writer.expression(generator),
+        function=generator.name,
+        outer=outer,
+        generated=generated,
+    )
+
+
+def aggregate(context: Context) -> Aggregate:
+    """Aggregate, and distinct, which is one without functions."""
+    keys = context.node.expressions("groupingExpressions")
+    results = context.node.expressions("aggregateExpressions")
+    output = tuple(context.attributes.column(node) for node in results)
+    calls = tuple(
+        _aggregate_call(context, result, part, column)
+        for result, column in zip(results, output, strict=True)
+        for part in result.walk()
+        if part.name == "AggregateExpression"
+    )
+    moves = context.flow.moves(output, results)
+    return Aggregate(
+        **context.common(output, (*keys, *results), moves),
+        keys=context.writer.expressions(keys),
+        results=context.writer.expressions(results),
+        aggregates=calls,
+    )
+
+
+def _aggregate_call(context: Context, result: Node, call: Node, column: Column) -> AggregateCall:
+    function, *rest = call.children
+    write = context.writer.expression
+    return AggregateCall(
+        function=function.name,
+        text=context.writer.text(call),
+        arguments=context.writer.expressions(function.children),
+        distinct=bool(call.fields.get("isDistinct")),
+        filter=write(rest[0]) if rest else None,
+        column=column.number,
+        whole=result is call or (bool(result.children) and result.children[0] is call),
+    )
+
+
+def window(context: Context) -> Window:
+    """Window."""
+    node = context.node
+    listed = node.expressions("windowExpressions")
+    partition, order = node.expressions("partitionSpec"), node.expressions("orderSpec")
+    made = tuple(context.attributes.column(found) for found in listed)
+    calls = tuple(
+        _window_call(context, part, column)
+        for found, column in zip(listed, made, strict=True)
+        for part in found.walk()
+        if part.name == "WindowExpression"
+    )
+    moves = context.flow.moves(made, listed)
+    return Window(
+        **context.common(context.input + made, (*listed, *partition, *order), moves),
+        partition=context.writer.expressions(partition),
+        order=tuple(map(context.writer.sort_key, order)),
+        functions=calls,
+    )
+
+
+def _window_call(context: Context, call: Node, column: Column) -> WindowCall:
+    outer, specification = call.children
+    function = outer.children[0] if outer.name == "AggregateExpression" else outer
+    frames = [c for c in specification.children if c.name.endswith("Frame")]
+    return WindowCall(
+        function=function.name,
+        text=context.writer.text(outer),
+        arguments=context.writer.expressions(function.children),
+        frame=frame_text(context.writer, frames[-1]) if frames else "",
+        column=column.number,
+    )
+
+
+def map_batches(context: Context) -> MapBatches:
+    """mapInPandas, mapInArrow."""
+    name, arguments, output, moves = _python(context, "functionExpr")
+    return MapBatches(**context.common(output, arguments, moves), function=name)
+
+
+def map_groups(context: Context) -> MapGroups:
+    """applyInPandas, applyInArrow."""
+    name, arguments, output, moves = _python(context, "functionExpr")
+    keys = context.node.expressions("groupingAttributes")
+    return MapGroups(
+        **context.common(output, (*keys, *arguments), moves),
+        function=name,
+        keys=context.writer.expressions(keys),
+    )
+
+
+def map_cogroups(context: Context) -> MapCogroups:
+    """Cogrouped applyInPandas, applyInArrow."""
+    name, _, output, _ = _python(context, "functionExpr")
+    fields = context.node.fields
+    reads = tuple(
+        Path(column.number, column.name, (), i)
+        for i, child in enumerate(context.children)
+        for column in child.output
+    )
+    left, right = (child.output for child in context.children)
+    return MapCogroups(
+        **context.common(output, (), _undefined(output, reads), reads),
+        function=name,
+        left_keys=_keys(left[: int(fields["leftGroupingLen"])]),
+        right_keys=_keys(right[: int(fields["rightGroupingLen"])]),
+    )
+
+
+def _keys(columns: Sequence[Column]) -> tuple[Expression, ...]:
+    return tuple(Expression(column.name) for column in columns)
+
+
+def _python(
+    context: Context, field: str
+) -> tuple[str, tuple[Node, ...], tuple[Column, ...], tuple[Move, ...]]:
+    """A Python function over rows: what it is called, what it sees, what it gives (all ⊥)."""
+    function = context.node.expression(field)
+    if function is None:
+        raise ValueError(f"{context.node.name} has no {field} in the plan's text")
+    output = context.columns("output")
+    reads = context.flow.reads(function.children)
+    name = str(function.fields.get("name") or "function")
+    return name, (function,), output, _undefined(output, reads)
+
+
+def _undefined(output: Sequence[Column], reads: tuple[Path, ...]) -> tuple[Move, ...]:
+    return tuple(Move(Path(c.number, c.name), reads, "undefined") for c in output)

@@ -1,0 +1,250 @@
+"""Spark's data types in their JSON form: as text, by step, and of expressions where it is plain.
+
+The JSON of a plan gives types of attributes, literals and casts only. Other types are found from
+the references above, and from the rules here; what is left is `None`, never a guess.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from whence.plan.catalyst.nodes import Node, classes
+
+DataType = Any  # a name, or {"type": "array" | "map" | "struct" | "udt", ...}
+
+_NAMES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "timestamp_ntz": "timestamp_ntz",
+    "null": "void",
+}
+UNKNOWN = "?"
+
+
+def text(data_type: DataType) -> str:
+    """Spark's `simpleString` of a type."""
+    match data_type:
+        case None:
+            return UNKNOWN
+        case str():
+            return _NAMES.get(data_type, data_type)
+        case {"type": "array", "elementType": item}:
+            return f"array<{text(item)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"map<{text(key)},{text(value)}>"
+        case {"type": "struct", "fields": fields}:
+            return "struct<" + ",".join(f"{f['name']}:{text(f['type'])}" for f in fields) + ">"
+        case {"type": "udt", "sqlType": inner}:
+            return text(inner)
+        case _:
+            return UNKNOWN
+
+
+def fields(data_type: DataType) -> tuple[str, ...]:
+    """The names of a struct's fields."""
+    match data_type:
+        case {"type": "struct", "fields": found}:
+            return tuple(field["name"] for field in found)
+        case _:
+            return ()
+
+
+def field(data_type: DataType, name: str) -> DataType:
+    """The type of a struct's field."""
+    match data_type:
+        case {"type": "struct", "fields": found}:
+            return next((f["type"] for f in found if f["name"] == name), None)
+        case _:
+            return None
+
+
+def item(data_type: DataType) -> DataType:
+    """The type of an array's items or a map's values."""
+    match data_type:
+        case {"type": "array", "elementType": found} | {"type": "map", "valueType": found}:
+            return found
+        case _:
+            return None
+
+
+def array(of: DataType) -> DataType:
+    """An array type."""
+    return None if of is None else {"type": "array", "elementType": of, "containsNull": True}
+
+
+def struct(names: Mapping[str, DataType]) -> DataType:
+    """A struct type."""
+    found = [{"name": n, "type": t, "nullable": True} for n, t in names.items()]
+    return None if None in names.values() else {"type": "struct", "fields": found}
+
+
+_BOOLEAN = classes(
+    "And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual "
+    "IsNull IsNotNull IsNaN In InSet Like RLike LikeAll LikeAny StartsWith EndsWith Contains "
+    "ArrayContains ArrayExists ArrayForAll ArraysOverlap Exists"
+)
+_FIXED = {
+    "Count": "long",
+    "CountIf": "long",
+    "ApproxCountDistinctForIntervals": "long",
+    "HyperLogLogPlusPlus": "long",
+    "RowNumber": "integer",
+    "Rank": "integer",
+    "DenseRank": "integer",
+    "NTile": "integer",
+    "PercentRank": "double",
+    "CumeDist": "double",
+    "Year": "integer",
+    "Month": "integer",
+    "DayOfMonth": "integer",
+    "Length": "integer",
+    "Size": "integer",
+    "CurrentDate": "date",
+    "CurrentTimestamp": "timestamp",
+    "Rand": "double",
+    "Randn": "double",
+    "Uuid": "string",
+    "MonotonicallyIncreasingID": "long",
+    "SparkPartitionID": "integer",
+    "Upper": "string",
+    "Lower": "string",
+    "Substring": "string",
+    "Concat": "string",
+    "StringTrim": "string",
+    "StddevSamp": "double",
+    "StddevPop": "double",
+    "VarianceSamp": "double",
+    "VariancePop": "double",
+    "Corr": "double",
+}
+_SAME_AS_FIRST = classes(
+    "Alias Min Max First Last AnyValue MaxBy MinBy Mode NthValue Lag Lead Coalesce Greatest Least "
+    "Abs UnaryMinus UnaryPositive ArrayFilter ArraySort SortArray ArrayDistinct Slice Reverse "
+    "Shuffle AggregateExpression WindowExpression KnownNotNull ArrayUnion ArrayIntersect "
+    "ArrayExcept ArrayRepeat ArrayAppend ArrayPrepend MapFilter NormalizeNaNAndZero "
+    "PromotePrecision KnownFloatingPointNormalized"
+)
+_INTEGRAL = ("byte", "short", "integer", "long")
+
+
+def infer(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    """The type of an expression, `None` where it is not plain from the text."""
+    name = node.name
+    if "dataType" in node.fields and name != "ScalarSubquery":
+        return node.fields["dataType"]
+    if name in _BOOLEAN:
+        return "boolean"
+    if name in _FIXED and not (name == "Concat" and _is_nested(node, attributes)):
+        return _FIXED[name]
+    if name in _SAME_AS_FIRST and node.children:
+        return infer(node.children[0], attributes)
+    rule = _RULES.get(name)
+    return rule(node, attributes) if rule else None
+
+
+def _is_nested(node: Node, attributes: Mapping[int, DataType]) -> bool:
+    return bool(node.children) and infer(node.children[0], attributes) not in ("string", None)
+
+
+def struct_names(node: Node) -> tuple[str, ...]:
+    """The field names of a `CreateNamedStruct`: every other child is a name."""
+    return tuple(str(child.fields.get("value")) for child in node.children[::2])
+
+
+def get_field_name(node: Node, attributes: Mapping[int, DataType]) -> str | None:
+    """The name that a `GetStructField` or `GetArrayStructFields` takes."""
+    given = node.fields.get("name")
+    if isinstance(given, str):
+        return given
+    whole = node.fields.get("field")
+    if isinstance(whole, dict) and "name" in whole:
+        return str(whole["name"])
+    names = fields(infer(node.children[0], attributes))
+    ordinal = node.fields.get("ordinal", -1)
+    return names[ordinal] if 0 <= ordinal < len(names) else None
+
+
+def _get_struct_field(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    name = get_field_name(node, attributes)
+    return None if name is None else field(infer(node.children[0], attributes), name)
+
+
+def _get_array_struct_fields(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    name = get_field_name(node, attributes)
+    inner = item(infer(node.children[0], attributes))
+    return None if name is None else array(field(inner, name))
+
+
+def _named_struct(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    values = (infer(child, attributes) for child in node.children[1::2])
+    return struct(dict(zip(struct_names(node), values, strict=True)))
+
+
+def _map(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    if len(node.children) < 2:
+        return None
+    key, value = (infer(child, attributes) for child in node.children[:2])
+    if key is None or value is None:
+        return None
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+
+def _arithmetic(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    left, right = (infer(child, attributes) for child in node.children[:2])
+    return left if left == right and not str(left).startswith("decimal") else None
+
+
+def _sum(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    of = infer(node.children[0], attributes)
+    if of in _INTEGRAL:
+        return "long"
+    if of in ("float", "double"):
+        return "double"
+    return _decimal(of, 10, 0)
+
+
+def _average(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    of = infer(node.children[0], attributes)
+    return "double" if of in (*_INTEGRAL, "float", "double") else _decimal(of, 4, 4)
+
+
+def _decimal(of: DataType, precision: int, scale: int) -> DataType:
+    if not isinstance(of, str) or not of.startswith("decimal("):
+        return None
+    old_precision, old_scale = map(int, of[len("decimal(") : -1].split(","))
+    if old_precision + precision > 38:
+        return None
+    return f"decimal({old_precision + precision},{old_scale + scale})"
+
+
+def _branches(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    return infer(node.children[1], attributes)
+
+
+_RULES: dict[str, Callable[[Node, Mapping[int, DataType]], DataType]] = {
+    "GetStructField": _get_struct_field,
+    "GetArrayStructFields": _get_array_struct_fields,
+    "GetArrayItem": lambda n, a: item(infer(n.children[0], a)),
+    "GetMapValue": lambda n, a: item(infer(n.children[0], a)),
+    "ElementAt": lambda n, a: item(infer(n.children[0], a)),
+    "CreateNamedStruct": _named_struct,
+    "CreateArray": lambda n, a: array(infer(n.children[0], a)) if n.children else None,
+    "CreateMap": _map,
+    "CollectList": lambda n, a: array(infer(n.children[0], a)),
+    "CollectSet": lambda n, a: array(infer(n.children[0], a)),
+    "ArrayTransform": lambda n, a: array(infer(n.children[1], a)),
+    "LambdaFunction": lambda n, a: infer(n.children[0], a),
+    "Flatten": lambda n, a: item(infer(n.children[0], a)),
+    "If": _branches,
+    "CaseWhen": _branches,
+    "Add": _arithmetic,
+    "Subtract": _arithmetic,
+    "Multiply": _arithmetic,
+    "Divide": _arithmetic,
+    "Remainder": _arithmetic,
+    "Sum": _sum,
+    "Average": _average,
+    "JsonToStructs": lambda n, a: n.fields.get("schema"),
+    "Concat": lambda n, a: infer(n.children[0], a) if n.children else None,
+}

@@ -1,0 +1,126 @@
+"""Where a value stands in a row: a column and the steps into it; and how operators move values.
+
+A path is kept once per operator, at schema level: `user_mentions[].id_str` says "of any item".
+The position of an item comes from the witness (design, section 3).
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of an array: the one at `position` (zero-based), or any."""
+
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Any key of a map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of a map under `key` (as text), or any."""
+
+    key: str | None = None
+
+
+Step = Field | Item | Key | Value
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A column and the steps into it.
+
+    `input` says whose column: the number of a child, then of a subquery (counted after the
+    children); `None` is the operator's own output.
+    """
+
+    column: int
+    name: str
+    steps: tuple[Step, ...] = ()
+    input: int | None = None
+
+    def then(self, *steps: Step) -> "Path":
+        """The path some steps further in."""
+        return Path(self.column, self.name, self.steps + steps, self.input)
+
+    def covers(self, other: "Path") -> bool:
+        """Whether `other` is this value or a part of it."""
+        return (
+            self.column == other.column
+            and self.input == other.input
+            and len(self.steps) <= len(other.steps)
+            and all(_covers(mine, its) for mine, its in zip(self.steps, other.steps, strict=False))
+        )
+
+    def __str__(self) -> str:
+        return quote(self.name) + "".join(step_text(step) for step in self.steps)
+
+
+def _covers(mine: Step, its: Step) -> bool:
+    return mine == its or (mine in (Item(), Value()) and type(mine) is type(its))
+
+
+How = Literal["copied", "computed", "undefined"]
+Positions = Literal["same", "witness", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where one output path comes from.
+
+    - `copied`: the value is the one at the input path, with all that is inside it. Several inputs
+      are alternatives (CASE, coalesce, union): the value is the one at one of them.
+    - `computed`: the value is made from all of the inputs; no inputs means a constant, which moves
+      nothing.
+    - `undefined`: a function that cannot be looked into reads the inputs (the seed's ⊥).
+
+    `influences` are paths that were only looked at to choose this value. `positions` says how
+    array items on both sides correspond: the same index, by the witness, or not known. A column
+    that an operator hands on untouched, under the same number, has no move at all.
+    """
+
+    output: Path
+    inputs: tuple[Path, ...]
+    how: How
+    influences: tuple[Path, ...] = ()
+    positions: Positions = "same"
+
+    def __str__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs)) or "∅"
+        source = {"copied": inputs, "computed": f"f({inputs})", "undefined": f"⊥({inputs})"}
+        text = f"{self.output} <- {source[self.how]}"
+        if self.influences:
+            text += " by " + ", ".join(map(str, self.influences))
+        return text if self.positions == "same" else f"{text} [{self.positions}]"
+
+
+def quote(name: str) -> str:
+    """A name as it stands in SQL: in backticks unless it is plain."""
+    return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def step_text(step: Step) -> str:
+    """One step, as people write it."""
+    match step:
+        case Field(name):
+            return "." + quote(name)
+        case Item(position):
+            return "[]" if position is None else f"[{position}]"
+        case Key():
+            return "{key}"
+        case Value(key):
+            return "{}" if key is None else "{" + repr(key) + "}"

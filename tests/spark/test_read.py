@@ -1,0 +1,93 @@
+"""Spark plans read into whence's plan: one to one, all of TPC-H, a golden file each."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden import check
+from whence.plan import Operator, render, walk
+from whence.spark.normalise import normalise, plan_text
+from whence.spark.read import Leaf, read_plan
+
+pytestmark = pytest.mark.spark
+
+GOLDEN = Path(__file__).parent / "golden"
+QUERIES = sorted((Path(__file__).parents[2] / "benchmarks" / "tpch").glob("*.sql"))
+
+
+def normalised(spark: Any, frame: Any) -> Any:
+    return normalise(spark, frame._jdf.queryExecution().withCachedData())
+
+
+def read(spark: Any, frame: Any) -> Operator:
+    plan = normalised(spark, frame)
+    return read_plan(plan_text(spark, plan), (), plan.schema().json())
+
+
+def items(seq: Any) -> list[Any]:
+    return [seq.apply(i) for i in range(seq.size())]
+
+
+def assert_aligned(node: Any, operator: Operator) -> None:
+    """Walk both trees side by side."""
+    assert node.getClass().getSimpleName().rstrip("$") == operator.node
+    children, subqueries = items(node.children()), items(node.subqueries())
+    assert len(children) == len(operator.children)
+    assert len(subqueries) == len(operator.subqueries)
+    names = [attribute.name() for attribute in items(node.output())]
+    assert names == [column.name for column in operator.output]
+    for each, attribute in zip(operator.output, items(node.output()), strict=True):
+        assert each.type in ("?", attribute.dataType().simpleString()), (operator.id, each)
+    for child, found in zip(children, operator.children, strict=True):
+        assert_aligned(child, found)
+    for plan, found in zip(subqueries, operator.subqueries, strict=True):
+        assert_aligned(plan, found)
+
+
+def test_all_queries_are_there() -> None:
+    assert len(QUERIES) == 22
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_tpch(spark: Any, tpch: Path, query: Path) -> None:
+    frame = spark.sql(query.read_text(encoding="utf-8"))
+    plan = normalised(spark, frame)
+    text = plan_text(spark, plan)
+    operator = read_plan(text, (), plan.schema().json())
+    assert_aligned(plan, operator)
+    assert "outer(" not in plan.toString()
+    ids = [each.id for each in walk(operator)]
+    assert [int(each.rpartition("-")[2]) for each in ids] == list(range(1, len(ids) + 1))
+    check(GOLDEN / "tpch" / f"{query.stem}.txt", render(operator))
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_normalised_plan_still_runs_and_gives_the_same_schema(
+    spark: Any, tpch: Path, query: Path
+) -> None:
+    frame = spark.sql(query.read_text(encoding="utf-8"))
+    plan = normalised(spark, frame)
+    again = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    assert again.schema().json() == frame._jdf.schema().json()
+    assert again.count() == frame.count()
+
+
+def test_the_text_is_that_of_to_json(spark: Any, tpch: Path) -> None:
+    import json
+
+    plan = normalised(spark, spark.table("lineitem").filter("l_comment = 'ä €'"))
+    assert json.loads(plan_text(spark, plan)) == json.loads(plan.toJSON())
+
+
+def test_leaves_fill_in_what_the_text_does_not_say(spark: Any, tpch: Path) -> None:
+    plan = normalised(spark, spark.table("region").join(spark.table("nation")))
+    text = plan_text(spark, plan)
+    leaves = (Leaf("region", "parquet", "/data/region"), Leaf("", "parquet", "/data/nation"))
+    found = [each for each in walk(read_plan(text, leaves)) if not each.children]
+    assert [(s.name, s.format, s.location) for s in found] == [
+        ("region", "parquet", "/data/region"),
+        ("nation", "parquet", "/data/nation"),
+    ]
+    with pytest.raises(ValueError, match="2 sources"):
+        read_plan(text, (Leaf("region"),))
