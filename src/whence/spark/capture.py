@@ -42,6 +42,7 @@ class Captured:
     inputs: dict[str, str]
     datasets: tuple[Stored, ...]
     groups: dict[str, tuple[GroupShape, Stored]]
+    scopes: dict[str, tuple[str, ...]]
     attachment: bytes
     ordered: bool
     notes: tuple[str, ...]
@@ -112,8 +113,9 @@ class Capture:
         self._progress("running the pipeline")
         output = self._write(traced, gateway.output(node))
         groups: dict[str, tuple[GroupShape, Stored]] = {}
+        scopes = dict(context.scopes)
         if self._mode == "eager":
-            groups = self._groups(context, operator, node, traced.shape, output)
+            groups = self._groups(context, operator, node, traced.shape, output, scopes)
         return Captured(
             plan=operator,
             shape=traced.shape,
@@ -121,6 +123,7 @@ class Capture:
             inputs=inputs,
             datasets=(*datasets, output, *(stored for _, stored in groups.values())),
             groups=groups,
+            scopes=scopes,
             attachment=rebuild.to_bytes(gateway, operator, node),
             ordered=_is_ordered(operator),
             notes=(),
@@ -188,6 +191,7 @@ class Capture:
         node: Plan,
         shape: Witness,
         output: Stored,
+        scopes: dict[str, tuple[str, ...]],
     ) -> dict[str, tuple[GroupShape, Stored]]:
         """The members of every group that the output refers to, directly or through other groups.
 
@@ -206,6 +210,7 @@ class Capture:
                 bounds = Bounds(self._references(wanted, group))
                 listing = Context(gateway, "list", context.leaves)
                 plan, found = find_members(listing, op, part, group, bounds)
+                scopes.update({k: v for k, v in listing.scopes.items() if k not in scopes})
                 stored = self._written(plan, "group", group, "", {"group": group})
                 done[group] = (found, stored)
                 holders.append((found.element, stored))

@@ -44,10 +44,8 @@ def stat(gateway: Gateway, uri: str) -> tuple[int, int]:
 
 
 def input_files(gateway: Gateway, relation: Any) -> list[str]:
-    """The files of a file relation, as URIs, in one call."""
-    array = relation.location().inputFiles()
-    joined = gateway.jvm.java.lang.String.join("\n", gateway.jvm.java.util.Arrays.asList(array))
-    return sorted(joined.split("\n")) if joined else []
+    """The files of a file relation, as URIs."""
+    return sorted(str(uri) for uri in relation.location().inputFiles())
 
 
 def written_files(gateway: Gateway, folder: str) -> list[tuple[str, int, int]]:

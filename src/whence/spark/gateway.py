@@ -302,12 +302,8 @@ class Gateway:
     def with_arguments(self, node: Any, changes: dict[int, Any]) -> Any:
         """The same node with some constructor arguments changed, by position."""
         count = node.productArity()
-        array = self.jvm.java.lang.reflect.Array.newInstance(
-            self.jvm.java.lang.Class.forName("java.lang.Object"), count
-        )
-        set_item = self.jvm.java.lang.reflect.Array.set
-        for i in range(count):
-            set_item(array, i, changes[i] if i in changes else node.productElement(i))
+        values = [changes[i] if i in changes else node.productElement(i) for i in range(count)]
+        array = self.seq(values).toArray(self.scala_object("scala.reflect.ClassTag").AnyRef())
         return node.makeCopy(array)
 
     def map_expressions(self, node: Plan, change: Callable[[Any], Any | None]) -> Plan:

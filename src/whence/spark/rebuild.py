@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whence.errors import EngineError
-from whence.plan import OneRow, Operator, Source
+from whence.plan import OneRow, Operator, Source, View
 from whence.spark.gateway import Expression, Gateway, Plan
 
 _PLACEHOLDER = "__whence_subquery_"
@@ -53,6 +53,9 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
             return gateway.empty_relation(gateway.output(part))
         kids = gateway.items(part.children())
         fresh = [take_apart(c, k) for c, k in zip(op.children, kids, strict=True)]
+        if isinstance(op, View):
+            # A view's node refers to the session's catalog; a projection hands rows on as well.
+            return gateway.project(gateway.output(part), fresh[0])
         part = gateway.with_children(part, fresh) if kids else part
         if not op.subqueries:
             return part

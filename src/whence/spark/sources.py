@@ -109,7 +109,7 @@ class Leaves:
         numbered, text = files.numbered(self._gateway, found.uris)
         digest = files_fingerprint(numbered)
         relation = found.node.relation()
-        partitions = [str(n) for n in self._gateway.items(relation.partitionSchema().fieldNames())]
+        partitions = [str(n) for n in relation.partitionSchema().fieldNames()]
         return Stored(
             id=fingerprint(["source", found.location, digest]),
             kind="source",

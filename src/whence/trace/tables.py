@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ class Tables:
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def run(self, sql: str, dataset: Dataset | None = None) -> duckdb.DuckDBPyConnection:
         """Run SQL; a failure to read files names the dataset."""
@@ -92,6 +94,13 @@ class Tables:
         """A table name that nothing else has."""
         self._names += 1
         return f"{stem}_{self._names}"
+
+    def scratch_file(self) -> str:
+        """A path for a Parquet file that lives as long as this connection."""
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="whence-")
+        self._names += 1
+        return f"{self._scratch.name}/{self._names}.parquet"
 
     def table(self, stem: str, sql: str, dataset: Dataset | None = None) -> str:
         """A temporary table with the answer to a query; its name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from whence import plan as ops
+from whence.algebra.witness import slots
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Plan
@@ -20,8 +21,9 @@ from whence.spark.instrument.traced import Context, Traced
 
 def instrument(context: Context, operator: Operator, node: Plan, *, copied: bool = False) -> Traced:
     """The traced form of an operator, given its node in Spark's plan."""
-    traced = _instrument(context, operator, node, copied)
-    return join_subqueries(context, operator, traced)
+    traced = join_subqueries(context, operator, _instrument(context, operator, node, copied))
+    context.scopes[operator.id] = slots(traced.shape)
+    return traced
 
 
 def _instrument(context: Context, operator: Operator, node: Plan, copied: bool) -> Traced:

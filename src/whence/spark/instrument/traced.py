@@ -37,13 +37,15 @@ class Context:
 
     `policy` says what becomes of groups: `list` lists their members where that copies nothing, and
     `key` refers to them by key. `leaves` has the traced leaf of each source, by operator id.
-    `groups` collects the operators whose groups are referred to by key.
+    `groups` collects the operators whose groups are referred to by key, `scopes` the slots that
+    tell the rows of each operator apart.
     """
 
     gateway: Gateway
     policy: Policy
     leaves: Mapping[str, Traced]
     groups: dict[str, Operator] = field(default_factory=dict)
+    scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def with_slot(context: Context, traced: Traced, name: str, value: Any, part: Witness) -> Traced:

@@ -24,6 +24,10 @@ def union(context: Context, operator: ops.Union, node: Plan, copied: bool) -> Tr
     if all(isinstance(branch.shape, Nothing) for branch in branches):
         return Traced(node, {}, Nothing())
     columns, mappings = _shared_columns(gateway, branches)
+    for child, mapping in zip(operator.children, mappings, strict=True):
+        for inner in ops.walk(child):
+            own = context.scopes.get(inner.id, ())
+            context.scopes[inner.id] = tuple(mapping.get(name, name) for name in own)
     tag = gateway.fresh("b")
     kids = [
         _branch(gateway, number, kid, branch, tag, columns, mapping)
