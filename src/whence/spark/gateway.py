@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from whence.errors import CaptureError, UnsupportedError
+from whence.spark.stored import Stored
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -26,11 +27,17 @@ Plan = Any
 Expression = Any
 
 
+# Set in a session of our own beside the user's. Timestamps that DuckDB reads as Spark means them.
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+
+
 class Gateway:
-    """Spark's JVM as seen from one session."""
+    """Spark's JVM, through a session of our own that shares the user's context and cache."""
 
     def __init__(self, session: SparkSession) -> None:
-        self.session = session
         jvm = getattr(session, "_jvm", None)
         if jvm is None:
             raise UnsupportedError(
@@ -41,7 +48,10 @@ class Gateway:
         self._names = 0
         self._objects: dict[str, Any] = {}
         self._arities: dict[str, int] = {}
-        self._java: Any = session._jsparkSession
+        self._java: Any = session._jsparkSession.cloneSession()
+        self.session = SparkSession(session.sparkContext, self._java)
+        for key, value in _SETTINGS.items():
+            self._java.conf().set(key, value)
 
     # --- Scala values -----------------------------------------------------------------------
 
@@ -108,6 +118,14 @@ class Gateway:
         """`left <=> right`."""
         return self.jvm.org.apache.spark.sql.catalyst.expressions.EqualNullSafe(left, right)
 
+    def close_to(self, left: Expression, right: Expression) -> Expression:
+        """Whether two floating-point numbers are equal but for rounding, or both null."""
+        e = self.jvm.org.apache.spark.sql.catalyst.expressions
+        a, b = self.cast(left, "double"), self.cast(right, "double")
+        factor = e.Multiply(e.Abs(b), self.literal(1e-9))
+        near = e.LessThanOrEqual(e.Abs(e.Subtract(a, b)), factor)
+        return e.Or(self.null_safe_equal(a, b), e.Coalesce(self.seq([near, self.literal(False)])))
+
     def conjunction(self, predicates: Sequence[Expression]) -> Expression:
         """All predicates joined by AND; TRUE if there are none."""
         if not predicates:
@@ -132,9 +150,10 @@ class Gateway:
 
     def cast_to(self, value: Expression, kind: Any) -> Expression:
         """`CAST(value AS kind)`, the kind being a Java data type."""
+        if value.dataType().equals(kind):
+            return value
         zone = self.some(self._java.sessionState().conf().sessionLocalTimeZone())
-        companion = self.scala_object(f"{_EXPRESSIONS}.Cast")
-        return companion.apply(value, kind, zone, getattr(companion, "apply$default$4")())
+        return self.jvm.org.apache.spark.sql.catalyst.expressions.Cast(value, kind, zone)
 
     def known_not_null(self, value: Expression) -> Expression:
         """The value, taken to be never null."""
@@ -422,6 +441,20 @@ class Gateway:
         struct = StructType.fromJson(json.loads(schema))
         frame = self.session.read.schema(struct).parquet(folder)
         return frame._jdf.queryExecution().analyzed()
+
+    def read_files(self, paths: Sequence[str], stored: Stored) -> Plan:
+        """The relation over some Parquet files of a dataset."""
+        schema = stored.properties.get("stored") or json.loads(stored.schema)
+        reader = self.session.read.schema(StructType.fromJson(schema))
+        if stored.properties.get("partitions"):
+            reader = reader.option("basePath", stored.location)
+        return reader.parquet(*paths)._jdf.queryExecution().analyzed()
+
+    def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
+        """A plan's columns, found by name, under the identities of the wanted ones."""
+        have = {str(a.name()): a for a in self.output(plan)}
+        columns = [self.alias(have[str(w.name())], w.name(), w.exprId()) for w in wanted]
+        return self.project(columns, plan)
 
     def write_parquet(self, frame: DataFrame, folder: str) -> None:
         """Write a frame so that locators take little space: delta encoding, zstd."""

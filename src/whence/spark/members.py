@@ -67,14 +67,35 @@ def find_members(
 def _root(
     context: Context, operator: Operator, node: Plan, bounds: Bounds | None
 ) -> tuple[Plan, GroupShape]:
-    """Rows of the whole result, told by their values.
+    """Rows of the whole result, told by their values; `kid` is the number of the row asked for.
 
     Rows that are known to be in the result are traced without the limits and sorts on top of it.
     """
+    gateway = context.gateway
+    columns = gateway.output(node)
     while isinstance(operator, ops.Sort | ops.Limit | ops.Offset | ops.View | ops.Hint):
         operator, node = operator.children[0], node.child()
     traced = instrument(context, operator, node)
-    return _by_values(context, traced, context.gateway.output(node), ROOT, bounds)
+    if bounds is None:
+        return _by_values(context, traced, columns, ROOT, None)
+    kid, *wanted = gateway.output(bounds.plan)
+    plan = traced.plan
+    if bounds.literals is not None:
+        plan = _matching(gateway, plan, columns, [row[1:] for row in bounds.literals])
+    tests = [_same(gateway, c, w) for c, w in zip(columns, wanted, strict=True)]
+    joined = gateway.join(plan, bounds.plan, "inner", gateway.conjunction(tests))
+    return _flat(gateway, joined, [kid], traced, ROOT, ())
+
+
+def _same(gateway: Gateway, value: Any, wanted: Any) -> Any:
+    """Equality that lets floating-point sums differ in the order of their additions."""
+    if _is_float(value):
+        return gateway.close_to(value, wanted)
+    return gateway.null_safe_equal(value, gateway.cast_to(wanted, value.dataType()))
+
+
+def _is_float(value: Any) -> bool:
+    return str(value.dataType().catalogString()) in ("float", "double")
 
 
 def _scalar(
@@ -160,21 +181,32 @@ def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds 
     """The rows of a plan whose key is among those asked for."""
     if bounds is None or not keys:
         return plan
-    columns = gateway.output(plan)
     if bounds.literals is not None:
-        names = [gateway.fresh("k") for _ in keys]
-        aliases = [gateway.alias(k, n) for k, n in zip(keys, names, strict=True)]
-        wide = gateway.project([*columns, *aliases], plan)
-        wide.setAnalyzed()
-        text = " OR ".join(
-            "(" + " AND ".join(f"`{n}` <=> {v}" for n, v in zip(names, row, strict=True)) + ")"
-            for row in bounds.literals
-        )
-        return gateway.project(columns, gateway.resolve(gateway.filter(gateway.parse(text), wide)))
+        return _matching(gateway, plan, keys, bounds.literals)
     wanted = gateway.output(bounds.plan)[: len(keys)]
     pairs = zip(keys, wanted, strict=True)
-    condition = gateway.conjunction([gateway.null_safe_equal(k, w) for k, w in pairs])
+    condition = gateway.conjunction(
+        [gateway.null_safe_equal(k, gateway.cast_to(w, k.dataType())) for k, w in pairs]
+    )
     return gateway.join(plan, bounds.plan, "leftsemi", condition)
+
+
+def _matching(
+    gateway: Gateway, plan: Plan, keys: Sequence[Any], rows: Sequence[Sequence[str]]
+) -> Plan:
+    """The rows of a plan whose key is one of some literals: a filter that Spark can push down."""
+    columns = gateway.output(plan)
+    names = [gateway.fresh("k") for _ in keys]
+    aliases = [gateway.alias(k, n) for k, n in zip(keys, names, strict=True)]
+    wide = gateway.project([*columns, *aliases], plan)
+    wide.setAnalyzed()
+    exact = [(i, n) for i, (k, n) in enumerate(zip(keys, names, strict=True)) if not _is_float(k)]
+    text = " OR ".join(
+        "(" + (" AND ".join(f"`{n}` <=> {row[i]}" for i, n in exact) or "true") + ")"
+        for row in rows
+    )
+    filtered = gateway.resolve(gateway.filter(gateway.parse(text or "false"), wide))
+    return gateway.project(columns, filtered)
 
 
 def _semi_join(
@@ -193,7 +225,10 @@ def _semi_join(
     condition = node.condition()
     on = None
     if condition.isDefined():
-        on = gateway.replace_in(condition.get(), list(zip(expressions, keys, strict=False)))
+        typed = [
+            (e, gateway.cast_to(k, e.dataType())) for e, k in zip(expressions, keys, strict=False)
+        ]
+        on = gateway.replace_in(condition.get(), typed)
     joined = gateway.join(plan, right.plan, "inner", on)
     return _flat(gateway, joined, keys, right, group, ())
 

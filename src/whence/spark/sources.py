@@ -98,7 +98,7 @@ class Leaves:
         if found.format == "parquet":
             own = self._shelf.own(found.location)
             stored = own or self._parquet(found, name)
-            return self._located(found.node, stored, operator), stored
+            return located(self._gateway, found.node, stored, operator), stored
         if found.format == "range":
             return self._range(found, operator, name)
         return self._snapshot(found, operator, name, needed)
@@ -120,24 +120,6 @@ class Leaves:
             files=tuple(numbered),
             properties={"slot": text, "partitions": partitions},
         )
-
-    def _located(self, node: Plan, stored: Stored, operator: str) -> Traced:
-        """The relation with a slot that holds each row's locator."""
-        gateway = self._gateway
-        metadata = node.metadataOutput().apply(0)
-        relation = node.withMetadataColumns()
-        slot = gateway.fresh("w")
-        columns = gateway.output(node)
-        if len(stored.files) <= 1:
-            position = int(metadata.dataType().fieldIndex("row_index"))
-            alias = gateway.alias(gateway.field(metadata, position), slot)
-            plan = gateway.project([*columns, alias], relation)
-            return Traced(plan, {slot: alias.toAttribute()}, Row(slot, operator))
-        name = f"`{metadata.name()}`"
-        number = str(stored.properties["slot"]).format(metadata=name)
-        text = f"shiftleft({number}, {files.ROW_BITS}) + {name}.row_index"
-        plan = gateway.resolved_project(columns, relation, [(slot, text)])
-        return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator))
 
     # --- spark.range ------------------------------------------------------------------------
 
@@ -180,7 +162,7 @@ class Leaves:
         physical = [f"c{i}" for i in kept] or ["c"]
         relation = gateway.read_parquet(folder, stored.schema)
         wanted = [columns[i] for i in kept]
-        traced = self._located(relation, stored, operator)
+        traced = located(gateway, relation, stored, operator)
         have = {a.name(): a for a in gateway.output(relation)}
         missing = [
             gateway.alias(gateway.null(a.dataType()), a.name(), a.exprId())
@@ -237,6 +219,24 @@ class Leaves:
             },
         )
         return stored, folder
+
+
+def located(gateway: Gateway, node: Plan, stored: Stored, operator: str) -> Traced:
+    """The relation with a slot that holds each row's locator."""
+    metadata = node.metadataOutput().apply(0)
+    relation = node.withMetadataColumns()
+    slot = gateway.fresh("w")
+    columns = gateway.output(node)
+    if len(stored.files) <= 1:
+        position = int(metadata.dataType().fieldIndex("row_index"))
+        alias = gateway.alias(gateway.field(metadata, position), slot)
+        plan = gateway.project([*columns, alias], relation)
+        return Traced(plan, {slot: alias.toAttribute()}, Row(slot, operator))
+    name = f"`{metadata.name()}`"
+    number = str(stored.properties["slot"]).format(metadata=name)
+    text = f"shiftleft({number}, {files.ROW_BITS}) + {name}.row_index"
+    plan = gateway.resolved_project(columns, relation, [(slot, text)])
+    return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator))
 
 
 def restored_with_slots(

@@ -39,6 +39,7 @@ class Backward:
         self._tables = tables
         self._engine = engine
         self._found: dict[str, list[str]] = {}
+        self.lost: list[tuple[str, int]] = []
         self.counts: dict[tuple[str, int, str], int] = {}
         self.datasets: dict[str, Dataset] = {}
 
@@ -184,17 +185,37 @@ class Backward:
 
     def _lazy_scope(self, view: StepView, output: Dataset, chosen: str) -> tuple[str, Witness]:
         """Chosen rows of a run without witnesses: found again by their values."""
+        keys, files, group = self.lazy_members(view, output, chosen)
+        scope = self._members(group, files, keys)
+        self._check_all_found(view, files, keys)
+        return scope, group.element
+
+    def lazy_members(
+        self, view: StepView, output: Dataset, chosen: str
+    ) -> tuple[str, list[str], GroupShape]:
+        """The values of chosen rows, numbered, and the files with what running again gave."""
         physical = output.properties["physical"]
-        items = [f"{quoted(p)} AS k{i}" for i, p in enumerate(physical)] or ["true AS k0"]
-        rows = self._tables.at(output, items, chosen)
+        items = [f"{quoted(p)} AS k{i}" for i, p in enumerate(physical)]
+        rows = self._tables.at(output, items or ["true AS k0"], chosen)
+        names = ", ".join(["0 AS kid", *(f"k{i}" for i in range(len(items)))])
         keys = self._tables.table(
             "keys",
-            f"SELECT r.* EXCLUDE ({LOCATOR}), bool_or(c.role) AS {ROLE} FROM ({rows}) AS r "
-            f"JOIN {chosen} AS c ON c.locator = r.{LOCATOR} GROUP BY ALL",
+            f"SELECT * REPLACE (row_number() OVER () AS kid) FROM (SELECT {names}, "
+            f"bool_or(c.role) AS {ROLE} FROM ({rows}) AS r "
+            f"JOIN {chosen} AS c ON c.locator = r.{LOCATOR} GROUP BY ALL)",
             output,
         )
         files, group = self.group_files(view, "root", keys)
-        return self._members(group, files, keys), group.element
+        return keys, files, group
+
+    def _check_all_found(self, view: StepView, files: list[str], keys: str) -> None:
+        """Note the rows that running again did not give: nothing can be said of them."""
+        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+        found = self._tables.run(
+            f"SELECT count(*) FROM {keys} WHERE kid NOT IN (SELECT kid FROM read_parquet([{listed}]))"
+        ).fetchone()
+        if found and found[0]:
+            self.lost.append((view.run.name, int(found[0])))
 
     # --- Counts -----------------------------------------------------------------------------
 

@@ -1,0 +1,182 @@
+"""Running a stored pipeline again: to find members of groups, or on only the traced inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from whence.algebra.witness import GroupShape, Row
+from whence.plan import Operator, Source
+from whence.spark import rebuild
+from whence.spark.capture import align
+from whence.spark.gateway import Gateway, Plan
+from whence.spark.instrument import Context, Traced
+from whence.spark.members import ROOT, Bounds, find_members
+from whence.spark.sources import located, restored_with_slots
+from whence.spark.stored import Stored
+
+_MAX_LITERALS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The dataset behind a leaf, and the absolute paths of its files."""
+
+    stored: Stored
+    paths: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A stored step: its plan, the plan's bytes, and the inputs by operator id."""
+
+    plan: Operator
+    attachment: bytes
+    inputs: Mapping[str, Input]
+
+
+def write_members(
+    gateway: Gateway, pipeline: Pipeline, group: str, keys: str | None, folder: str
+) -> GroupShape:
+    """Write the members of a group's instances to a folder; `keys` is a Parquet file of keys."""
+    node = rebuild.from_bytes(gateway, pipeline.plan, pipeline.attachment)
+    leaves = {
+        op.id: _leaf(gateway, op, part, pipeline.inputs[op.id])
+        for op, part in align(gateway, pipeline.plan, node)
+        if isinstance(op, Source)
+    }
+    node = rebuild.with_leaves(
+        gateway,
+        pipeline.plan,
+        node,
+        lambda op, part: gateway.project(gateway.output(part), leaves[op.id].plan),
+    )
+    context = Context(gateway, "list", leaves)
+    operator, part = pipeline.plan, node
+    if group != ROOT:
+        wanted = group.split("/", 1)[0]
+        operator, part = next(
+            (op, p) for op, p in align(gateway, pipeline.plan, node) if op.id == wanted
+        )
+    bounds = None if keys is None else _bounds(gateway, keys)
+    plan, shape = find_members(context, operator, part, group, bounds)
+    plan.setAnalyzed()
+    gateway.write_parquet(gateway.frame(plan), folder)
+    return shape
+
+
+def _leaf(gateway: Gateway, operator: Source, node: Plan, found: Input) -> Traced:
+    """A leaf read again from its dataset, with its locators, under the attributes it had."""
+    wanted = gateway.output(node)
+    stored = found.stored
+    if stored.kind == "range":
+        return _range_leaf(gateway, operator, wanted, stored)
+    relation = gateway.read_files(list(found.paths), stored)
+    traced = located(gateway, relation, stored, operator.id)
+    have = {str(a.name()): a for a in gateway.output(relation)}
+    pairs, missing = [], []
+    for position, attribute in enumerate(wanted):
+        name = f"c{position}" if stored.kind == "snapshot" else str(attribute.name())
+        if name in have:
+            pairs.append((have[name], attribute))
+        else:
+            null = gateway.null(attribute.dataType())
+            missing.append(gateway.alias(null, attribute.name(), attribute.exprId()))
+    plan = restored_with_slots(
+        gateway, traced, [h for h, _ in pairs], [w for _, w in pairs], missing
+    )
+    return traced.over(plan)
+
+
+def _range_leaf(gateway: Gateway, operator: Source, wanted: list[Any], stored: Stored) -> Traced:
+    bounds = stored.properties["range"]
+    end = bounds["start"] + bounds["rows"] * bounds["step"]
+    frame = gateway.session.range(bounds["start"], end, bounds["step"])
+    slot = gateway.fresh("w")
+    frame = frame.selectExpr("id", f"(id - {bounds['start']}L) div {bounds['step']}L AS `{slot}`")
+    node = frame._jdf.queryExecution().analyzed()
+    have = gateway.output(node)
+    traced = Traced(node, {slot: have[1]}, Row(slot, operator.id))
+    return traced.over(restored_with_slots(gateway, traced, have[:1], wanted, []))
+
+
+def _bounds(gateway: Gateway, keys: str) -> Bounds:
+    frame = gateway.session.read.parquet(keys)
+    literals = None
+    if pq.read_metadata(keys).num_rows <= _MAX_LITERALS:
+        rows = pq.read_table(keys).to_pylist()
+        texts = [[literal(value) for value in row.values()] for row in rows]
+        if all(text is not None for row in texts for text in row):
+            literals = [[str(text) for text in row] for row in texts]
+    return Bounds(frame._jdf.queryExecution().analyzed(), literals)
+
+
+def literal(value: Any) -> str | None:
+    r"""A value as a Spark SQL literal; None if it has no simple one.
+
+    >>> literal("it's"), literal(3), literal(None)
+    ("'it\\'s'", '3', 'NULL')
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value}" if abs(value) < 2**31 else f"CAST('{value}' AS BIGINT)"
+        case float():
+            return _float_literal(value)
+        case Decimal():
+            return f"CAST('{value}' AS DECIMAL(38, {max(0, -int(value.as_tuple().exponent))}))"
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            kind = "TIMESTAMP" if value.tzinfo else "TIMESTAMP_NTZ"
+            return f"{kind}'{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE'{value.isoformat()}'"
+        case _:
+            return None
+
+
+def _float_literal(value: float) -> str:
+    text = "NaN" if math.isnan(value) else repr(value).replace("inf", "Infinity")
+    return f"CAST('{text}' AS DOUBLE)"
+
+
+def replay(
+    gateway: Gateway, pipeline: Pipeline, kept: Mapping[str, str], replaced: Mapping[str, Plan]
+) -> Plan:
+    """The pipeline over only some rows of its inputs.
+
+    `kept` maps a dataset's id to a Parquet file with a column `locator`; a dataset that is not in
+    it gives no rows. `replaced` maps a dataset's id to a plan that stands for it, columns by name.
+    """
+    node = rebuild.from_bytes(gateway, pipeline.plan, pipeline.attachment)
+
+    def leaf(operator: Source, part: Plan) -> Plan:
+        found = pipeline.inputs[operator.id]
+        wanted = gateway.output(part)
+        if found.stored.id in replaced:
+            return gateway.renamed(replaced[found.stored.id], wanted)
+        if found.stored.id not in kept:
+            return gateway.empty_relation(wanted)
+        traced = _leaf(gateway, operator, part, found)
+        slot = next(iter(traced.slots.values()))
+        locators = gateway.session.read.parquet(kept[found.stored.id])
+        rows = locators._jdf.queryExecution().analyzed()
+        column = gateway.attribute(rows, "locator")
+        only = gateway.join(
+            traced.plan, rows, "leftsemi", gateway.null_safe_equal(slot, column)
+        )
+        return gateway.project(wanted, only)
+
+    return rebuild.with_leaves(gateway, pipeline.plan, node, leaf)

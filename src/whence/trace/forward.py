@@ -1,0 +1,170 @@
+"""Forward: which output rows a source row took part in.
+
+Goes from the source up: a predicate over slots says whether a witness holds one of the rows. Groups
+are decided first and once each, so that what many rows share is not gone through for each of them.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from whence.algebra.witness import (
+    RANK,
+    Choice,
+    Group,
+    Item,
+    Members,
+    Nothing,
+    Product,
+    Row,
+    Witness,
+    is_bare,
+    slots,
+)
+from whence.trace.backward import Backward
+from whence.trace.steps import StepView, step_view
+from whence.trace.tables import LOCATOR, Tables, quoted
+
+
+class Forward:
+    """One forward answer, being made."""
+
+    def __init__(self, tables: Tables, groups: Backward) -> None:
+        self._tables = tables
+        self._groups = groups
+
+    def output_rows(self, view: StepView, wanted: dict[str, str]) -> str:
+        """A table with the locators of the output rows that the wanted source rows took part in.
+
+        `wanted` maps a dataset's id to a table of locators.
+        """
+        wanted = {**wanted, **self._through_steps(view, wanted)}
+        output = self._tables.archive.dataset(view.step.output)
+        if isinstance(view.shape, Group) and view.shape.slot == "":
+            return self._lazy(view, wanted)
+        names = slots(view.shape)
+        columns = [quoted(name) for name in names] or ["true AS present"]
+        scope = self._tables.table("scope", self._tables.rows(output, columns), output)
+        test = self._test(view, view.shape, scope, LOCATOR, wanted)
+        sql = f"SELECT {LOCATOR} AS locator, true AS role FROM {scope} WHERE {test}"
+        return self._tables.table("impact", sql)
+
+    def _through_steps(self, view: StepView, wanted: dict[str, str]) -> dict[str, str]:
+        """Rows of inputs that are themselves outputs of earlier steps or runs."""
+        reached: dict[str, str] = {}
+        archive = self._tables.archive
+        for dataset_id in dict.fromkeys(view.inputs.values()):
+            if dataset_id in wanted or archive.dataset(dataset_id).kind != "output":
+                continue
+            producer = archive.producer(dataset_id)
+            if producer is not None:
+                reached[dataset_id] = self.output_rows(step_view(*producer), wanted)
+        return reached
+
+    def _test(
+        self, view: StepView, shape: Witness, scope: str, row: str, wanted: dict[str, str]
+    ) -> str:
+        """A predicate over the rows of a scope, whose identity is the column `row`."""
+        match shape:
+            case Nothing():
+                return "false"
+            case Row(slot, source):
+                rows = wanted.get(view.inputs[source])
+                if rows is None:
+                    return "false"
+                return f"coalesce({quoted(slot)} IN (SELECT locator FROM {rows}), false)"
+            case Product(parts):
+                tests = [self._test(view, part, scope, row, wanted) for part in parts]
+                return _any(tests)
+            case Item(parent):
+                return self._test(view, parent, scope, row, wanted)
+            case Choice(slot, branches):
+                tests = []
+                for number, branch in enumerate(branches):
+                    test = self._test(view, branch, scope, row, wanted)
+                    if test != "false":
+                        tests.append(f"({quoted(slot)} = {number} AND {test})")
+                return _any(tests)
+            case Members():
+                return self._member_test(view, shape, scope, row, wanted)
+            case Group():
+                return self._group_test(view, shape, scope, wanted)
+            case _:
+                assert_never(shape)
+
+    def _member_test(
+        self, view: StepView, shape: Members, scope: str, row: str, wanted: dict[str, str]
+    ) -> str:
+        names = slots(shape.element)
+        inner = f"SELECT {row} AS owner, unnest({quoted(shape.slot)}) AS m FROM {scope}"
+        if is_bare(shape.element, shape.flags):
+            columns = [f"m AS {quoted(names[0])}"]
+        else:
+            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
+        members = self._tables.table(
+            "members",
+            f"SELECT row_number() OVER () AS __whence_member, owner, {', '.join(columns)} "
+            f"FROM ({inner})",
+        )
+        test = self._test(view, shape.element, members, "__whence_member", wanted)
+        if test == "false":
+            return "false"
+        return f"{row} IN (SELECT owner FROM {members} WHERE {test})"
+
+    def _group_test(
+        self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]
+    ) -> str:
+        files, group = self._groups.group_files(view, shape.operator, None)
+        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+        members = self._tables.table(
+            "members",
+            f"SELECT row_number() OVER () AS __whence_member, * FROM read_parquet([{listed}])",
+        )
+        test = self._test(view, group.element, members, "__whence_member", wanted)
+        if test == "false":
+            return "false"
+        keys = group.keys[:-2] if group.ordered else group.keys
+        extra = [RANK] if group.ordered else []
+        hit = self._tables.table(
+            "hit",
+            f"SELECT DISTINCT {', '.join(quoted(k) for k in (*keys, *extra))} "
+            f"FROM {members} WHERE {test}",
+        )
+        slot = quoted(shape.slot)
+        tests = [f"h.{quoted(k)} IS NOT DISTINCT FROM {slot}.{quoted(k)}" for k in keys]
+        if group.ordered:
+            low, high = group.keys[-2:]
+            tests.append(f"h.{RANK} BETWEEN {slot}.{quoted(low)} AND {slot}.{quoted(high)}")
+        matched = " AND ".join(tests)
+        return f"({slot} IS NOT NULL AND EXISTS (SELECT 1 FROM {hit} AS h WHERE {matched}))"
+
+    def _lazy(self, view: StepView, wanted: dict[str, str]) -> str:
+        """A run without witnesses: all of them are made by running it again."""
+        output = self._tables.archive.dataset(view.step.output)
+        everything = self._tables.table(
+            "chosen",
+            f"SELECT {LOCATOR} AS locator, true AS role FROM ({self._tables.rows(output, ['1 AS x'])})",
+            output,
+        )
+        keys, files, group = self._groups.lazy_members(view, output, everything)
+        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+        members = self._tables.table(
+            "members",
+            f"SELECT row_number() OVER () AS __whence_member, * FROM read_parquet([{listed}])",
+        )
+        test = self._test(view, group.element, members, "__whence_member", wanted)
+        physical = [quoted(p) for p in output.properties["physical"]]
+        rows = self._tables.rows(output, physical or ["true AS x"])
+        tests = [f"r.{p} IS NOT DISTINCT FROM k.k{i}" for i, p in enumerate(physical)]
+        return self._tables.table(
+            "impact",
+            f"SELECT DISTINCT r.{LOCATOR} AS locator, true AS role FROM ({rows}) AS r "
+            f"JOIN {keys} AS k ON {' AND '.join(tests) or 'true'} "
+            f"WHERE k.kid IN (SELECT kid FROM {members} WHERE {test})",
+            output,
+        )
+
+
+def _any(tests: list[str]) -> str:
+    real = [test for test in tests if test != "false"]
+    return f"({' OR '.join(real)})" if real else "false"
