@@ -193,25 +193,26 @@ def _own_catalog(location: str, create: bool) -> Catalog:
 def _find_run(connection: Connection, ref: str) -> Run:
     table = format_1.runs
     newest = select(table.c.id).order_by(table.c.sequence.desc())
-    chosen = (
-        newest if ref == "latest" else newest.where((table.c.id == ref) | (table.c.name == ref))
-    )
-    found = connection.execute(chosen.limit(1)).scalar()
-    if found is None and ref != "latest" and layout.is_id_prefix(ref):
-        matches = connection.execute(newest.where(table.c.id.startswith(ref))).scalars().all()
-        if len(matches) > 1:
-            raise SelectionError(
-                f"{len(matches)} runs have an id that starts with {ref!r}: "
-                + ", ".join(sorted(matches)[:12])
-            )
-        found = matches[0] if matches else None
-    if found is None:
-        listed = connection.execute(
-            select(table.c.name, table.c.id).order_by(table.c.sequence.desc())
+    for chosen in (
+        [newest]
+        if ref == "latest"
+        else [newest.where(c == ref) for c in (table.c.id, table.c.name)]
+    ):
+        found = connection.execute(chosen.limit(1)).scalar()
+        if found is not None:
+            return format_1.load_runs(connection, table.c.id == found)[0]
+    matches: list[str] = []
+    if layout.is_id_prefix(ref):
+        matches += connection.execute(newest.where(table.c.id.startswith(ref))).scalars()
+    if len(matches) > 1:
+        raise SelectionError(
+            f"{len(matches)} runs have an id that starts with {ref!r}: "
+            + ", ".join(sorted(matches)[:12])
         )
-        rows = listed.all()
-        raise UnknownNameError("run", ref, [r.name for r in rows] + [r.id for r in rows])
-    return format_1.load_runs(connection, table.c.id == found)[0]
+    if not matches:
+        names = connection.execute(newest.with_only_columns(table.c.name)).scalars()
+        raise UnknownNameError("run", ref, [*names, *connection.execute(newest).scalars()])
+    return format_1.load_runs(connection, table.c.id == matches[0])[0]
 
 
 def _find_producer(connection: Connection, dataset_id: str) -> tuple[Run, Step] | None:
