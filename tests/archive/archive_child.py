@@ -10,6 +10,7 @@
 Answers, one per line: start PID, commit ID, begun ID, lines N, error TYPE MESSAGE, end.
 """
 
+import importlib
 import os
 import resource
 import signal
@@ -90,6 +91,8 @@ def writer_process(place: Place, order: str, number: int) -> None:
 
 def main() -> None:
     place = Place(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)
+    if place.catalog:
+        importlib.import_module("psycopg")  # once, not in every fork
     for line in sys.stdin:
         order, _, number = line.strip().partition(" ")
         child = os.fork()

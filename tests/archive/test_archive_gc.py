@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,10 @@ from archive_kit import (
     writer_ids,
 )
 
-from whence.archive.writers import LEASE_SECONDS, this_process
+from whence.archive import writers
+from whence.archive.gc import collect
+from whence.archive.storage import LocalStorage
+from whence.archive.writers import this_process
 from whence.errors import ArchiveError
 
 
@@ -98,7 +104,6 @@ def test_a_writer_elsewhere_lives_as_long_as_its_lease(archive):
     assert archive.gc(grace_seconds=0).count == 0
     change_writer(archive, writer.run_id, heartbeat=0)
     assert archive.gc(grace_seconds=0).count == 2
-    assert LEASE_SECONDS > 0
     assert not writer._lease.renew()
     with pytest.raises(ArchiveError, match="took its writer for dead"):
         writer._check_files = lambda: None
@@ -171,3 +176,92 @@ def test_a_lost_answer_to_a_commit_does_not_cost_the_files(archive):
 def test_this_process_is_told_apart():
     assert this_process() == this_process()
     assert this_process().pid == os.getpid()
+
+
+def test_a_writer_that_renews_after_gc_looked_is_left_alone(archive, monkeypatch):
+    catalog = archive._catalog
+    with archive.writer("late", "eager") as writer:
+        fill(writer)
+        change_writer(archive, writer.run_id, host="elsewhere", heartbeat=0)
+        look = catalog.read
+
+        def look_then_renew(work):
+            found = look(work)
+            writer._lease.renew()
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(catalog, "read", look_then_renew)
+            assert archive.gc(grace_seconds=0).count == 0
+        run = writer.commit(seconds=1, versions={})
+    assert archive.runs() == [run]
+    assert_whole(archive)
+
+
+def test_a_lease_is_renewed_in_the_background_until_the_end(archive, monkeypatch):
+    monkeypatch.setattr(writers, "RENEW_SECONDS", 0.01)
+    with archive.writer("late", "eager") as writer:
+        seen: set[int] = set()
+        while len(seen) < 3:
+            [found] = archive._catalog.read(writers.load_writers)
+            seen.add(found.heartbeat)
+    named = [thread for thread in threading.enumerate() if writer.run_id in thread.name]
+    for thread in named:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+class Meanwhile(LocalStorage):
+    """Local files; something else happens just before or just after the folders are listed."""
+
+    def __init__(self, archive, before, after):
+        super().__init__(Path(archive.location))
+        self.before, self.after = before, after
+
+    def folders(self):
+        self.before()
+        found = super().folders()
+        self.after()
+        return found
+
+
+def test_a_writer_that_begins_or_commits_while_gc_looks_is_left_alone(archive):
+    begun = archive.writer("commits", "eager")
+    fill(begun)
+    late = []
+
+    def begin():
+        late.append(archive.writer("begins", "eager"))
+        fill(late[0])
+
+    storage = Meanwhile(archive, begin, lambda: begun.commit(seconds=1, versions={}))
+    report = collect(archive._catalog, storage, grace_seconds=0, dry_run=False)
+    assert report.count == 0
+    late[0].commit(seconds=1, versions={})
+    assert [run.name for run in archive.runs()] == ["commits", "begins"]
+    assert_whole(archive)
+
+
+def test_a_source_that_two_writers_bring_at_once(archive):
+    """The second waits for the first, finds its own insert refused, and does its work again."""
+    inserted, waiting = threading.Event(), threading.Event()
+    first, second = archive.writer("first", "eager"), archive.writer("second", "eager")
+    for writer in (first, second):
+        fill(writer)
+    insert = first._insert
+
+    def slowly(connection, run):
+        insert(connection, run)
+        inserted.set()
+        waiting.wait(20)
+        time.sleep(0.3)  # the other one is in its transaction by now, or soon will be
+
+    first._insert = slowly
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(first.commit, seconds=1, versions={})
+        inserted.wait(20)
+        waiting.set()
+        second.commit(seconds=1, versions={})
+        done.result()
+    assert [run.name for run in archive.runs()] == ["first", "second"]
+    assert_whole(archive)

@@ -74,6 +74,13 @@ def test_a_file_where_a_folder_should_be(tmp_path):
             Archive.open(tmp_path / "file" / "below", create=create)
 
 
+@pytest.mark.parametrize("location", ["a\0b", "x" * 5000, "~nobody-has-this-name/a", None, 3])
+def test_what_cannot_be_a_place(location):
+    for create in (False, True):
+        with pytest.raises(ArchiveError, match="opening the archive at"):
+            Archive.open(location, create=create)
+
+
 def test_a_file_where_datasets_should_be(tmp_path):
     (tmp_path / "datasets").write_text("x")
     with pytest.raises(ArchiveError, match="failed"):

@@ -127,12 +127,13 @@ class Machine(RuleBasedStateMachine):
             opened.writer.abandon()
 
 
-def test_any_order_of_events(new_place):
+def test_any_order_of_events(new_place, request):
+    on_server = "postgresql" in request.node.callspec.id
     run_state_machine_as_test(
         lambda: Machine(new_place),
         settings=settings(
-            max_examples=12,
-            stateful_step_count=20,
+            max_examples=6 if on_server else 20,
+            stateful_step_count=15,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         ),

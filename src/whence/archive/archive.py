@@ -10,7 +10,7 @@ from whence.archive import format_1, gc, layout
 from whence.archive.catalog import Catalog
 from whence.archive.commit import RunWriter
 from whence.archive.model import Dataset, Run, Step
-from whence.archive.storage import Storage, storage_at
+from whence.archive.storage import Storage, file_errors, storage_at
 from whence.errors import ArchiveError, SelectionError, UnknownNameError
 
 
@@ -39,16 +39,16 @@ class Archive:
         `catalog` is an SQLAlchemy URL; without it the catalog is a file in the folder. With
         `create` an archive that is not there is made.
         """
-        found = layout.absolute(location)
-        if catalog is None:
-            return cls(found, _own_catalog(found, create), checked=True)
-        opened = Catalog.open(catalog, create=create)
-        archive = cls(found, opened, checked=False)
-        if create:
-            archive._mark()
-        elif layout.is_local(found):
-            archive._check_marker()
-        return archive
+        with file_errors("opening the archive at", repr(location)):
+            found = layout.absolute(location)
+            if catalog is None:
+                return cls(found, _own_catalog(found, create), checked=True)
+            archive = cls(found, Catalog.open(catalog, create=create), checked=False)
+            if create:
+                archive._mark()
+            elif layout.is_local(found):
+                archive._check_marker()
+            return archive
 
     def runs(self) -> list[Run]:
         """All runs, newest last, without attachments."""
@@ -74,7 +74,8 @@ class Archive:
 
     def dataset_at(self, location: str) -> Dataset | None:
         """The dataset of this archive whose folder is at a path or URL."""
-        top, _, name = layout.canonical(location).rpartition("/")
+        with file_errors("looking at", repr(location)):
+            top, _, name = layout.canonical(location).rpartition("/")
         if top != layout.join(layout.canonical(self.location), layout.DATASETS):
             return None
         found = self._datasets(format_1.datasets.c.id == name)
