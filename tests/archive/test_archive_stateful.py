@@ -132,7 +132,7 @@ def test_any_order_of_events(new_place, request):
     run_state_machine_as_test(
         lambda: Machine(new_place),
         settings=settings(
-            max_examples=6 if on_server else 20,
+            max_examples=5 if on_server else 12,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
