@@ -10,7 +10,7 @@ from whence.archive import format_1, gc, layout
 from whence.archive.catalog import Catalog
 from whence.archive.commit import RunWriter
 from whence.archive.model import Dataset, Run, Step
-from whence.archive.storage import Storage, storage_at
+from whence.archive.storage import Storage, file_errors, storage_at
 from whence.errors import ArchiveError, SelectionError, UnknownNameError
 
 
@@ -39,16 +39,16 @@ class Archive:
         `catalog` is an SQLAlchemy URL; without it the catalog is a file in the folder. With
         `create` an archive that is not there is made.
         """
-        found = layout.absolute(location)
-        if catalog is None:
-            return cls(found, _own_catalog(found, create), checked=True)
-        opened = Catalog.open(catalog, create=create)
-        archive = cls(found, opened, checked=False)
-        if create:
-            archive._mark()
-        elif layout.is_local(found):
-            archive._check_marker()
-        return archive
+        with file_errors("opening the archive at", repr(location)):
+            found = layout.absolute(location)
+            if catalog is None:
+                return cls(found, _own_catalog(found, create), checked=True)
+            archive = cls(found, Catalog.open(catalog, create=create), checked=False)
+            if create:
+                archive._mark()
+            elif layout.is_local(found):
+                archive._check_marker()
+            return archive
 
     def runs(self) -> list[Run]:
         """All runs, newest last, without attachments."""
@@ -74,7 +74,8 @@ class Archive:
 
     def dataset_at(self, location: str) -> Dataset | None:
         """The dataset of this archive whose folder is at a path or URL."""
-        top, _, name = layout.canonical(location).rpartition("/")
+        with file_errors("looking at", repr(location)):
+            top, _, name = layout.canonical(location).rpartition("/")
         if top != layout.join(layout.canonical(self.location), layout.DATASETS):
             return None
         found = self._datasets(format_1.datasets.c.id == name)
@@ -193,25 +194,26 @@ def _own_catalog(location: str, create: bool) -> Catalog:
 def _find_run(connection: Connection, ref: str) -> Run:
     table = format_1.runs
     newest = select(table.c.id).order_by(table.c.sequence.desc())
-    chosen = (
-        newest if ref == "latest" else newest.where((table.c.id == ref) | (table.c.name == ref))
-    )
-    found = connection.execute(chosen.limit(1)).scalar()
-    if found is None and ref != "latest" and layout.is_id_prefix(ref):
-        matches = connection.execute(newest.where(table.c.id.startswith(ref))).scalars().all()
-        if len(matches) > 1:
-            raise SelectionError(
-                f"{len(matches)} runs have an id that starts with {ref!r}: "
-                + ", ".join(sorted(matches)[:12])
-            )
-        found = matches[0] if matches else None
-    if found is None:
-        listed = connection.execute(
-            select(table.c.name, table.c.id).order_by(table.c.sequence.desc())
+    for chosen in (
+        [newest]
+        if ref == "latest"
+        else [newest.where(c == ref) for c in (table.c.id, table.c.name)]
+    ):
+        found = connection.execute(chosen.limit(1)).scalar()
+        if found is not None:
+            return format_1.load_runs(connection, table.c.id == found)[0]
+    matches: list[str] = []
+    if layout.is_id_prefix(ref):
+        matches += connection.execute(newest.where(table.c.id.startswith(ref))).scalars()
+    if len(matches) > 1:
+        raise SelectionError(
+            f"{len(matches)} runs have an id that starts with {ref!r}: "
+            + ", ".join(sorted(matches)[:12])
         )
-        rows = listed.all()
-        raise UnknownNameError("run", ref, [r.name for r in rows] + [r.id for r in rows])
-    return format_1.load_runs(connection, table.c.id == found)[0]
+    if not matches:
+        names = connection.execute(newest.with_only_columns(table.c.name)).scalars()
+        raise UnknownNameError("run", ref, [*names, *connection.execute(newest).scalars()])
+    return format_1.load_runs(connection, table.c.id == matches[0])[0]
 
 
 def _find_producer(connection: Connection, dataset_id: str) -> tuple[Run, Step] | None:

@@ -73,7 +73,7 @@ def file_errors(doing: str, where: str) -> Iterator[None]:
                 "free some space and run again"
             ) from error
         raise ArchiveError(f"{doing} {where} failed: {error}") from error
-    except ValueError as error:
+    except (ValueError, TypeError, LookupError, RuntimeError) as error:  # pyarrow's are of these
         raise ArchiveError(f"{doing} {where} failed: {error}") from error
 
 
