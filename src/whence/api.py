@@ -1,1 +1,489 @@
-"""What `import whence` gives; wires the layers."""
+"""What `import whence` gives; wires the layers.
+
+Spark is imported only where a pipeline is captured or run again: opening an archive and tracing in
+it start no JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Literal
+
+from whence import plan as ops
+from whence.algebra.witness import GroupShape, group_to_json, to_json
+from whence.archive import Archive as Store
+from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
+from whence.archive import Run as StoredRun
+from whence.errors import EngineError, SelectionError, UnknownNameError
+from whence.trace.answer import Impact, Trace, output_rows
+from whence.trace.backward import Backward
+from whence.trace.forward import Forward
+from whence.trace.selection import as_table, condition, matching
+from whence.trace.steps import StepView, step_view
+from whence.trace.tables import LOCATOR, Tables, check_source, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from whence.spark.capture import Captured
+    from whence.spark.gateway import Gateway
+    from whence.spark.rerun import Pipeline
+    from whence.spark.stored import Stored
+
+Mode = Literal["eager", "lazy", "auto"]
+Selection = Any
+DEFAULT_ARCHIVE = "provenance"
+
+
+def capture(
+    frame: DataFrame,
+    *,
+    name: str | None = None,
+    archive: str | os.PathLike[str] = DEFAULT_ARCHIVE,
+    catalog: str | None = None,
+    mode: Mode = "auto",
+    progress: bool | None = None,
+) -> Run:
+    """Run a pipeline and keep its rows together with where each came from.
+
+    `mode` says when witnesses are made: `eager` stores all of them, `lazy` none (a trace runs the
+    pipeline again under the selection), `auto` stores what is small and refers to what is not.
+    `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
+    catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
+    """
+    from whence.spark.capture import Capture
+    from whence.spark.gateway import Gateway
+
+    if mode not in ("eager", "lazy", "auto"):
+        raise SelectionError(f"unknown mode {mode!r}; it is 'eager', 'lazy' or 'auto'")
+    _check_frame(frame)
+    started = time.monotonic()
+    store = Store.open(archive, catalog=catalog, create=True)
+    gateway = Gateway(frame.sparkSession)
+    with store.writer(name, mode) as writer, _Report(progress) as report:
+        shelf = _Shelf(store, writer)
+        steps = Capture(gateway, shelf, mode, report).run(frame)
+        report("committing")
+        stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
+    return Run(Archive(store), stored, frame.sparkSession)
+
+
+def open(
+    location: str | os.PathLike[str] = DEFAULT_ARCHIVE, *, catalog: str | None = None
+) -> Archive:
+    """Open an archive for reading; starts no JVM."""
+    return Archive(Store.open(location, catalog=catalog))
+
+
+class Archive:
+    """Runs that were captured, and questions about them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tables: Tables | None = None
+
+    def __repr__(self) -> str:
+        return f"<archive at {self._store.location}>"
+
+    @property
+    def location(self) -> str:
+        """Where the archive lies."""
+        return self._store.location
+
+    @property
+    def store(self) -> Store:
+        """The archive's catalog and files."""
+        return self._store
+
+    @property
+    def tables(self) -> Tables:
+        """The archive's datasets in DuckDB."""
+        if self._tables is None:
+            self._tables = Tables(self._store)
+        return self._tables
+
+    def runs(self) -> list[Run]:
+        """All runs, newest last."""
+        return [Run(self, stored) for stored in self._store.runs()]
+
+    def run(self, reference: str = "latest") -> Run:
+        """A run by its id, the start of its id, its name, or `latest`."""
+        return Run(self, self._store.run(reference))
+
+    def gc(self, *, grace_seconds: float = 3600, dry_run: bool = False) -> GcReport:
+        """Remove what crashed captures left behind."""
+        return self._store.gc(grace_seconds=grace_seconds, dry_run=dry_run)
+
+
+class Run:
+    """A captured pipeline: its output, and where every row of it came from."""
+
+    def __init__(
+        self, archive: Archive, stored: StoredRun, session: SparkSession | None = None
+    ) -> None:
+        self.archive = archive
+        self.stored = stored
+        self._session = session
+        self._engine = _Engine(archive, session)
+
+    def __repr__(self) -> str:
+        return f"<run {self.name!r} {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.stored.id
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.stored.name
+
+    @property
+    def mode(self) -> str:
+        """eager, lazy or auto."""
+        return self.stored.mode
+
+    @property
+    def created(self) -> datetime:
+        """When it was committed."""
+        return self.stored.created
+
+    @property
+    def plan(self) -> ops.Operator:
+        """The plan of the run's last step."""
+        return self._view.plan
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing about how the run was captured."""
+        return tuple(n for step in self.stored.steps for n in step.document.get("notes", ()))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the output."""
+        return list(self._output.properties["columns"])
+
+    @property
+    def output(self) -> DataFrame:
+        """The output rows as a Spark DataFrame: same columns, types and order as the pipeline's."""
+        from whence.spark.output import read_output
+
+        gateway = self._engine.gateway()
+        ordered = bool(self._view.step.document["ordered"])
+        paths = self.archive.store.file_paths(self._output)
+        return read_output(gateway, _to_stored(self._output), paths, ordered, self._engine.session)
+
+    def to_arrow(self) -> Any:
+        """The output rows as an Arrow table, without Spark."""
+        return output_rows(self._tables, self._output, self._chosen(None))
+
+    def sources(self) -> list[Dataset]:
+        """The datasets that the run's traces can end in, or pass through."""
+        ids = dict.fromkeys(i for step in self.stored.steps for i in step.inputs)
+        return [self.archive.store.dataset(i) for i in ids]
+
+    def trace(self, selection: Selection = None) -> Trace:
+        """The inputs behind the selected output rows; without a selection, behind all of them.
+
+        A selection is SQL text over the output columns, a Column, a DataFrame, or a list of rows.
+        """
+        chosen = self._chosen(selection)
+        backward = Backward(self._tables, self._engine)
+        backward.from_output(self._view, chosen)
+        return Trace(self._tables, self._view, chosen, backward)
+
+    def impact(self, source: str, selection: Selection = None) -> Impact:
+        """The output rows that the selected rows of a source took part in."""
+        dataset = self._source(source)
+        check_source(dataset)
+        rows = self._select(dataset, selection)
+        groups = Backward(self._tables, self._engine)
+        found = Forward(self._tables, groups).output_rows(self._view, {dataset.id: rows})
+        return Impact(self._tables, self._view, dataset.name, self._tables.count(rows), found)
+
+    def check(self, sample: int = 20) -> Any:
+        """Replay sampled output rows on only their traced inputs, and say which came out again."""
+        from whence.replay import check_rows
+
+        return check_rows(self, sample)
+
+    # --- Inside -----------------------------------------------------------------------------
+
+    @property
+    def _tables(self) -> Tables:
+        return self.archive.tables
+
+    @property
+    def _view(self) -> StepView:
+        return step_view(self.stored, self.stored.steps[-1])
+
+    @property
+    def _output(self) -> Dataset:
+        return self.archive.store.dataset(self.stored.output)
+
+    def _chosen(self, selection: Selection) -> str:
+        return self._select(self._output, selection)
+
+    def _source(self, name: str) -> Dataset:
+        """A source by name, of this run or of the runs it builds on."""
+        found: dict[str, Dataset] = {}
+        pending = [self.stored]
+        while pending:
+            run = pending.pop()
+            for dataset_id in dict.fromkeys(i for step in run.steps for i in step.inputs):
+                dataset = self.archive.store.dataset(dataset_id)
+                producer = None
+                if dataset.kind == "output":
+                    producer = self.archive.store.producer(dataset_id)
+                if producer is None:
+                    found.setdefault(dataset.name, dataset)
+                elif producer[0].id != run.id:
+                    pending.append(producer[0])
+        if name not in found:
+            raise UnknownNameError("source", name, found)
+        return found[name]
+
+    def _select(self, dataset: Dataset, selection: Selection) -> str:
+        """A table with the locators of a dataset's selected rows."""
+        tables = self._tables
+        names, physical = _column_names(dataset)
+        items = [f"{quoted(p)} AS {quoted(n)}" for n, p in zip(names, physical, strict=True)]
+        rows = tables.rows(dataset, items or ["1 AS __whence_none"])
+        where = "true"
+        if selection is not None:
+            where = self._condition(selection, names)
+        sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
+        try:
+            return tables.table("chosen", sql, dataset)
+        except Exception as error:
+            raise _selection_error(selection, error) from error
+
+    def _condition(self, selection: Selection, names: list[str]) -> str:
+        if isinstance(selection, str):
+            return condition(selection, names)
+        if type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc"):
+            return condition(self._engine.gateway().column_text(selection), names)
+        table = as_table(selection)
+        name = self._tables.fresh("given")
+        self._tables.register(name, table)
+        return matching(name, table.column_names, names)
+
+
+# --- Between the layers ---------------------------------------------------------------------
+
+
+class _Shelf:
+    """Gives a capture its folders, and finds what earlier captures wrote."""
+
+    def __init__(self, store: Store, writer: RunWriter) -> None:
+        self._store = store
+        self._writer = writer
+        self._written: dict[str, Stored] = {}
+
+    def new_folder(self) -> tuple[str, str]:
+        return self._writer.new_dataset()
+
+    def keep(self, stored: Stored) -> None:
+        """Make a dataset of this run known to its later steps."""
+        self._written[stored.location] = stored
+
+    def snapshot(self, version: str) -> tuple[Stored, str] | None:
+        found = self._store.snapshot(version)
+        return None if found is None else (_to_stored(found), self._store.path(found))
+
+    def own(self, location: str) -> Stored | None:
+        path = location.removeprefix("file:")
+        if path in self._written:
+            return self._written[path]
+        found = self._store.dataset_at(location)
+        return None if found is None else _to_stored(found)
+
+
+class _Engine:
+    """Runs stored pipelines again, in the active Spark session or in one that it starts."""
+
+    def __init__(self, archive: Archive, session: SparkSession | None) -> None:
+        self._archive = archive
+        self._session = session
+        self._gateway: Gateway | None = None
+
+    @property
+    def session(self) -> SparkSession:
+        """The user's session, the active one, or a new local one."""
+        if self._session is None:
+            from whence.spark.session import active_or_new
+
+            self._session = active_or_new()
+        return self._session
+
+    def gateway(self) -> Gateway:
+        if self._gateway is None:
+            from whence.spark.gateway import Gateway
+
+            self._gateway = Gateway(self.session)
+        return self._gateway
+
+    def frame(self, table: Any) -> DataFrame:
+        return self.session.createDataFrame(table)
+
+    def members(
+        self, run: StoredRun, step: Step, group: str, keys: str | None
+    ) -> tuple[list[str], GroupShape]:
+        from whence.spark.files import written_files
+        from whence.spark.rerun import write_members
+
+        pipeline = self.pipeline(run, step)
+        folder = self._archive.tables.scratch_file()
+        shape = write_members(self.gateway(), pipeline, group, keys, folder)
+        names = [name for name, _, _ in written_files(self.gateway(), folder)]
+        return [f"{folder}/{name}" for name in names], shape
+
+    def pipeline(self, run: StoredRun, step: Step) -> Pipeline:
+        """A stored step, ready to be run again; its sources must be as they were."""
+        from whence.spark.rerun import Input, Pipeline
+
+        store = self._archive.store
+        attachment = store.attachment(run.id, step.number)
+        if attachment is None:
+            raise EngineError(f"run {run.name!r} was stored without its plan")
+        view = step_view(run, step)
+        inputs = {}
+        for operator, dataset_id in view.inputs.items():
+            dataset = store.dataset(dataset_id)
+            check_source(dataset)
+            inputs[operator] = Input(_to_stored(dataset), store.file_paths(dataset))
+        return Pipeline(view.plan, attachment, inputs)
+
+
+class _Report:
+    """Says on a terminal what a capture is doing."""
+
+    def __init__(self, wanted: bool | None) -> None:
+        self._shown = sys.stderr.isatty() if wanted is None else wanted
+        self._status: Any = None
+
+    def __enter__(self) -> _Report:
+        if self._shown:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("whence: starting")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, message: str) -> None:
+        if self._status is not None:
+            self._status.update(f"whence: {message}")
+
+
+def _commit(
+    writer: RunWriter, shelf: _Shelf, steps: list[Captured], seconds: float, gateway: Gateway
+) -> StoredRun:
+    for number, step in enumerate(steps):
+        for stored in step.datasets:
+            writer.add_dataset(_to_dataset(stored))
+        writer.add_step(
+            Step(
+                number=number,
+                output=step.output.id,
+                inputs=tuple(dict.fromkeys(step.inputs.values())),
+                groups=tuple(stored.id for _, stored in step.groups.values()),
+                document=_document(step),
+                attachment=step.attachment,
+            )
+        )
+    versions = {
+        "whence": metadata.version("whence"),
+        "spark": gateway.version,
+        "python": platform.python_version(),
+    }
+    return writer.commit(seconds=seconds, versions=versions)
+
+
+def _document(step: Captured) -> Mapping[str, Any]:
+    return {
+        "plan": ops.to_json(step.plan),
+        "witness": to_json(step.shape),
+        "inputs": step.inputs,
+        "groups": {
+            name: {"shape": group_to_json(shape), "dataset": stored.id}
+            for name, (shape, stored) in step.groups.items()
+        },
+        "scopes": {name: list(slots) for name, slots in step.scopes.items()},
+        "ordered": step.ordered,
+        "notes": list(step.notes),
+    }
+
+
+def _to_dataset(stored: Stored) -> Dataset:
+    own = stored.kind in ("snapshot", "output", "group")
+    return Dataset(
+        id=stored.id,
+        kind=stored.kind,
+        name=stored.name,
+        location=f"datasets/{stored.id}" if own else stored.location,
+        schema=stored.schema,
+        fingerprint=stored.fingerprint,
+        files=tuple(
+            DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files
+        ),
+        rows=stored.rows,
+        bytes=stored.bytes,
+        properties=stored.properties,
+    )
+
+
+def _to_stored(dataset: Dataset) -> Stored:
+    from whence.spark.stored import Stored, StoredFile
+
+    return Stored(
+        id=dataset.id,
+        kind=dataset.kind,
+        name=dataset.name,
+        location=dataset.location,
+        schema=dataset.schema,
+        fingerprint=dataset.fingerprint,
+        files=tuple(StoredFile(f.path, f.slot, f.size, f.modified, f.rows) for f in dataset.files),
+        rows=dataset.rows,
+        properties=dict(dataset.properties),
+    )
+
+
+def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
+    import json
+
+    properties = dataset.properties
+    if "columns" in properties:
+        return list(properties["columns"]), list(properties["physical"])
+    names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
+    return names, names
+
+
+def _check_frame(frame: Any) -> None:
+    kind = type(frame)
+    if "pyspark.sql.connect" in kind.__module__:
+        raise SelectionError(
+            "this frame belongs to a Spark Connect session, whose plans cannot be read from here; "
+            "run the pipeline in a classic session (SparkSession.builder.master(...))"
+        )
+    if not hasattr(frame, "_jdf"):
+        raise SelectionError(f"capture takes a Spark DataFrame, not {kind.__name__}")
+
+
+def _selection_error(selection: Selection, error: Exception) -> Exception:
+    if isinstance(error, OSError):
+        return error
+    return SelectionError(f"cannot select by {selection!r}: {str(error).splitlines()[0]}")
+
+
+Progress = Callable[[str], None]

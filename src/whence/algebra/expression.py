@@ -61,7 +61,25 @@ def plus(parts: Iterable[Expression], more: int = 0) -> Expression:
     kept = list(dict.fromkeys(part for part in parts if not isinstance(part, Zero)))
     if not kept:
         return Zero()
-    return kept[0] if len(kept) == 1 and not more else Plus(tuple(kept), more)
+    if len(kept) == 1 and not more:
+        return kept[0]
+    if more:
+        return Plus(tuple(kept), more)
+    return _factored(kept)
+
+
+def _factored(parts: list[Expression]) -> Expression:
+    """a·b + a·c as a·(b + c): what all parts share stands once."""
+    factors = [list(part.parts) if isinstance(part, Times) else [part] for part in parts]
+    common: list[Expression] = []
+    for factor in list(factors[0]):
+        if all(factor in others for others in factors):
+            common.append(factor)
+            for others in factors:
+                others.remove(factor)
+    if not common or not all(factors):
+        return Plus(tuple(parts))
+    return times([*common, Plus(tuple(times(rest) for rest in factors))])
 
 
 def render(expression: Expression) -> str:

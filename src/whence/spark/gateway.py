@@ -168,6 +168,30 @@ class Gateway:
         data_type = self.data_type(kind) if isinstance(kind, str) else kind
         return self.alias(self.null(data_type), name).toAttribute()
 
+    def struct_type(self, schema: str) -> Any:
+        """A Java struct type from a schema's JSON."""
+        return self.jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
+
+    def attributes(self, schema: Any) -> list[Any]:
+        """New attributes for the fields of a Java struct type."""
+        expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
+        empty = self.seq([])
+        return [
+            expressions.AttributeReference(
+                field.name(),
+                field.dataType(),
+                field.nullable(),
+                field.metadata(),
+                expressions.NamedExpression.newExprId(),
+                empty,
+            )
+            for field in schema.fields()
+        ]
+
+    def column_text(self, column: Any) -> str:
+        """A Column as Spark SQL text."""
+        return str(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc).sql())
+
     def field(self, struct: Expression, position: int) -> Expression:
         """The field of a struct at a position."""
         expressions = self.jvm.org.apache.spark.sql.catalyst.expressions

@@ -37,15 +37,17 @@ class Backward:
 
     def __init__(self, tables: Tables, engine: Engine | None) -> None:
         self._tables = tables
-        self._engine = engine
+        self.engine = engine
         self._found: dict[str, list[str]] = {}
         self.lost: list[tuple[str, int]] = []
         self.counts: dict[tuple[str, int, str], int] = {}
         self.datasets: dict[str, Dataset] = {}
+        self.views: list[StepView] = []
 
     def from_output(self, view: StepView, chosen: str) -> None:
         """Trace the output rows of a step whose locators are in the table `chosen`."""
         output = self._tables.archive.dataset(view.step.output)
+        self.views.append(view)
         if isinstance(view.shape, Group) and view.shape.slot == "":
             scope = self._lazy_scope(view, output, chosen)
             self._count(view, scope[0], "root")
@@ -135,8 +137,7 @@ class Backward:
     def _group(self, view: StepView, shape: Group, scope: str) -> None:
         """The members of the groups that a scope refers to."""
         slot = quoted(shape.slot)
-        some = f"SELECT 1 FROM {scope} WHERE {slot} IS NOT NULL LIMIT 1"
-        if self._tables.run(some).fetchone() is None:
+        if not self._tables.run(f"SELECT 1 FROM {scope} WHERE {slot} IS NOT NULL LIMIT 1"):
             return
         keys = self._tables.table(
             "keys",
@@ -171,17 +172,17 @@ class Backward:
         if group in view.groups:
             shape, dataset_id = view.groups[group]
             return archive.file_paths(archive.dataset(dataset_id)), shape
-        if self._engine is None:
+        if self.engine is None:
             raise EngineError(
                 f"the groups of {group} in run {view.run.name!r} were not stored (mode "
                 f"{view.run.mode!r}), so this answer needs Spark, which is not at hand"
             )
         if keys is None:
-            return self._engine.members(view.run, view.step, group, None)
+            return self.engine.members(view.run, view.step, group, None)
         path = self._tables.scratch_file()
         columns = f"SELECT * EXCLUDE ({ROLE}) FROM {keys}"
         self._tables.run(f"COPY ({columns}) TO '{path}' (FORMAT parquet)")
-        return self._engine.members(view.run, view.step, group, path)
+        return self.engine.members(view.run, view.step, group, path)
 
     def _lazy_scope(self, view: StepView, output: Dataset, chosen: str) -> tuple[str, Witness]:
         """Chosen rows of a run without witnesses: found again by their values."""
@@ -211,11 +212,11 @@ class Backward:
     def _check_all_found(self, view: StepView, files: list[str], keys: str) -> None:
         """Note the rows that running again did not give: nothing can be said of them."""
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
-        found = self._tables.run(
+        (lost,) = self._tables.one(
             f"SELECT count(*) FROM {keys} WHERE kid NOT IN (SELECT kid FROM read_parquet([{listed}]))"
-        ).fetchone()
-        if found and found[0]:
-            self.lost.append((view.run.name, int(found[0])))
+        )
+        if lost:
+            self.lost.append((view.run.name, int(lost)))
 
     # --- Counts -----------------------------------------------------------------------------
 
@@ -235,8 +236,8 @@ class Backward:
             names = ", ".join(quoted(name) for name in own)
             some = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in own)
             items.append(f"count(DISTINCT row({names})) FILTER ({some})")
-        found = self._tables.run(f"SELECT {', '.join(items)} FROM {scope}").fetchone()
-        numbers = dict(zip(by_slots, found or (), strict=True))
+        found = self._tables.one(f"SELECT {', '.join(items)} FROM {scope}")
+        numbers = dict(zip(by_slots, found, strict=True))
         for operator, own in wanted:
             self._add(view, operator, numbers[own])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from whence.algebra.witness import GroupShape
 from whence.archive import Run, Step
@@ -18,4 +18,8 @@ class Engine(Protocol):
 
         `keys` is a Parquet file with the keys asked for; None asks for all groups.
         """
+        ...
+
+    def frame(self, table: Any) -> Any:
+        """An Arrow table as a Spark DataFrame."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -73,10 +73,17 @@ class Tables:
         self._names = 0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
-    def run(self, sql: str, dataset: Dataset | None = None) -> duckdb.DuckDBPyConnection:
-        """Run SQL; a failure to read files names the dataset."""
+    def run(self, sql: str, dataset: Dataset | None = None) -> list[Any]:
+        """All rows that SQL gives; a failure to read files names the dataset."""
+        return list(self._reading(lambda: self._connection.execute(sql).fetchall(), dataset))
+
+    def one(self, sql: str) -> tuple[Any, ...]:
+        """The only row that SQL gives."""
+        return tuple(self.run(sql)[0])
+
+    def _reading(self, work: Callable[[], Any], dataset: Dataset | None) -> Any:
         try:
-            return self._connection.execute(sql)
+            return work()
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             name = f"{dataset.name!r}: " if dataset else ""
             kind = SourceError if dataset and not dataset.is_own else ArchiveError
@@ -84,7 +91,7 @@ class Tables:
 
     def arrow(self, sql: str, dataset: Dataset | None = None) -> Any:
         """The answer to a query as an Arrow table."""
-        return self.run(sql, dataset).to_arrow_table()
+        return self._reading(lambda: self._connection.sql(sql).to_arrow_table(), dataset)
 
     def register(self, name: str, table: Any) -> None:
         """Make an Arrow table known under a name."""
@@ -110,8 +117,7 @@ class Tables:
 
     def count(self, table: str) -> int:
         """How many rows a table has."""
-        found = self.run(f"SELECT count(*) FROM {table}").fetchone()
-        return int(found[0]) if found else 0
+        return int(self.one(f"SELECT count(*) FROM {table}")[0])
 
     def rows(self, dataset: Dataset, columns: Iterable[str] = (), where: str = "") -> str:
         """SQL that gives a dataset's rows: the asked columns and the locator.

@@ -1,0 +1,37 @@
+"""A captured output as a DataFrame again: same columns, types, nullability and order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from whence.spark.gateway import Gateway
+from whence.spark.physical import restored
+from whence.spark.stored import Stored
+
+
+def read_output(
+    gateway: Gateway, stored: Stored, paths: Sequence[str], ordered: bool, session: SparkSession
+) -> DataFrame:
+    """The rows of an output dataset, without the slots, in the user's session."""
+    schema = StructType.fromJson(stored.properties["stored"])
+    frame = session.read.schema(schema).parquet(*paths)
+    if ordered and len(paths) > 0:
+        frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
+    plan = frame._jdf.queryExecution().analyzed()
+    have = {str(a.name()): a for a in gateway.output(plan)}
+    wanted = _wanted(gateway, stored)
+    columns = [have[p] for p in stored.properties["physical"]]
+    plan = restored(gateway, plan, columns, wanted)
+    jvm = gateway.jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(jvm.ofRows(session._jsparkSession, plan), session)
+
+
+def _wanted(gateway: Gateway, stored: Stored) -> list[Any]:
+    """Attributes with the names, types and nullability that the pipeline gave."""
+    schema = gateway.struct_type(json.dumps(json.loads(stored.schema)))
+    return gateway.attributes(schema)
