@@ -511,6 +511,21 @@ class Gateway:
             return CaptureError("the Spark session died while the run was being captured")
         return CaptureError(f"Spark failed while the run was being captured: {error}")
 
+    def named(self, plan: Plan, names: Sequence[str]) -> Plan:
+        """The plan's columns, by position, under other names."""
+        pairs = zip(self.output(plan), names, strict=True)
+        return self.project([self.alias(a, n) for a, n in pairs], plan)
+
+    def collect(self, plan: Plan) -> list[list[Any]]:
+        """The rows of a plan, as lists of plain values."""
+        plan.setAnalyzed()
+        try:
+            table = self.frame(plan).toArrow()
+        except (Py4JError, PySparkException, ConnectionError) as error:
+            raise self.explain(error) from error
+        columns = [column.to_pylist() for column in table.columns]
+        return [list(row) for row in zip(*columns, strict=True)] if columns else []
+
     def resolve(self, plan: Plan) -> Plan:
         """The plan with everything in it resolved."""
         dataset = self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._java, plan)
