@@ -94,9 +94,9 @@ class Capture:
         gateway = self._gateway
         node = normalise(gateway.session, gateway.analysed(frame))
         node.setAnalyzed()
-        return [self._step(node)]
+        return [self._step(node, frame.schema.json())]
 
-    def _step(self, node: Plan) -> Captured:
+    def _step(self, node: Plan, schema: str) -> Captured:
         gateway = self._gateway
         self._progress("reading the plan")
         operator, found = read(gateway, node)
@@ -111,7 +111,7 @@ class Capture:
         else:
             traced = instrument(context, operator, node)
         self._progress("running the pipeline")
-        output = self._write(traced, gateway.output(node))
+        output = self._write(traced, gateway.output(node), schema)
         groups: dict[str, tuple[GroupShape, Stored]] = {}
         scopes = dict(context.scopes)
         if self._mode == "eager":
@@ -148,8 +148,8 @@ class Capture:
             inputs[source.id] = stored.id
         return leaves, inputs, list(datasets.values())
 
-    def _write(self, traced: Traced, columns: list[Any]) -> Stored:
-        """Rows and slots, in one job."""
+    def _write(self, traced: Traced, columns: list[Any], schema: str) -> Stored:
+        """Rows and slots, in one job; `schema` is the pipeline's own."""
         gateway = self._gateway
         names = [str(a.name()) for a in columns]
         physical = physical_names(names)
@@ -161,8 +161,7 @@ class Capture:
             slots = [gateway.alias(gateway.literal(True), "__whence_row")]
         plan = gateway.project([*stored_columns, *slots], traced.plan)
         properties = {"columns": names, "physical": physical}
-        logical = gateway.frame(gateway.project(columns, traced.plan)).schema.json()
-        return self._written(plan, "output", "output", logical, properties)
+        return self._written(plan, "output", "output", schema, properties)
 
     def _written(
         self, plan: Plan, kind: Literal["output", "group"], name: str, schema: str, properties: Any

@@ -103,6 +103,9 @@ def _scalar(
 ) -> tuple[Plan, GroupShape]:
     """The rows behind a scalar subquery; those of a plain global aggregate are not even listed."""
     gateway = context.gateway
+    if _asks_existence(operator):
+        while isinstance(operator, ops.Limit):
+            operator, node = operator.children[0], node.child()
     while isinstance(operator, ops.Project | ops.View) and not operator.subqueries:
         operator, node = operator.children[0], node.child()
     if isinstance(operator, ops.Aggregate) and not operator.keys and not operator.subqueries:
@@ -110,6 +113,16 @@ def _scalar(
     traced = instrument(context, operator, node)
     key = gateway.alias(gateway.literal(True), "k0")
     return _flat(gateway, traced.plan, [key], traced, group, ())
+
+
+def _asks_existence(operator: Operator) -> bool:
+    """Whether a subquery is what Spark makes of EXISTS: the constant 1 of any one row."""
+    while isinstance(operator, ops.Limit):
+        if operator.limit.text != "1":
+            return False
+        operator = operator.children[0]
+    texts = [p.text for p in operator.projections] if isinstance(operator, ops.Project) else []
+    return texts == ["1"] and [column.name for column in operator.output] == ["col"]
 
 
 def _aggregate(

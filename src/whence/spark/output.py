@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from whence.spark.gateway import Gateway
 from whence.spark.physical import restored
@@ -18,8 +17,7 @@ def read_output(
     gateway: Gateway, stored: Stored, paths: Sequence[str], ordered: bool, session: SparkSession
 ) -> DataFrame:
     """The rows of an output dataset, without the slots, in the user's session."""
-    schema = StructType.fromJson(stored.properties["stored"])
-    frame = session.read.schema(schema).parquet(*paths)
+    frame = gateway.frame(gateway.read_files(paths, stored))
     if ordered and len(paths) > 0:
         frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
     plan = frame._jdf.queryExecution().analyzed()
