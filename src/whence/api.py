@@ -179,8 +179,8 @@ class Run:
 
         gateway = self._engine.gateway()
         ordered = bool(self._view.step.document["ordered"])
-        paths = self.archive.store.file_paths(self._output)
-        return read_output(gateway, _to_stored(self._output), paths, ordered, self._engine.session)
+        folder = self.archive.store.path(self._output)
+        return read_output(gateway, _to_stored(self._output), folder, ordered, self._engine.session)
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table, without Spark."""
@@ -318,9 +318,9 @@ class _Shelf:
         return None if found is None else (_to_stored(found), self._store.path(found))
 
     def own(self, location: str) -> Stored | None:
-        path = location.removeprefix("file:")
-        if path in self._written:
-            return self._written[path]
+        for stored in self._written.values():
+            if location.endswith(stored.location.removeprefix("file:")):
+                return stored
         found = self._store.dataset_at(location)
         return None if found is None else _to_stored(found)
 

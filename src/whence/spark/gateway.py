@@ -475,9 +475,12 @@ class Gateway:
         return reader.parquet(*paths)._jdf.queryExecution().analyzed()
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
-        """A plan's columns, found by name, under the identities of the wanted ones."""
+        """A plan's columns, found by name, under the identities of the wanted ones; else null."""
         have = {str(a.name()): a for a in self.output(plan)}
-        columns = [self.alias(have[str(w.name())], w.name(), w.exprId()) for w in wanted]
+        columns = [
+            self.alias(have.get(str(w.name())) or self.null(w.dataType()), w.name(), w.exprId())
+            for w in wanted
+        ]
         return self.project(columns, plan)
 
     def write_parquet(self, frame: DataFrame, folder: str) -> None:
