@@ -220,7 +220,7 @@ class Run:
             f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
         )
         results = []
-        guarantee = guarantee_of(self._view.plan)
+        guarantee = guarantee_of([self._view])
         for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
             one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             row = output_rows(self._tables, self._output, one).to_pylist()[0]
@@ -432,6 +432,7 @@ def _commit(
 def _document(step: Captured) -> Mapping[str, Any]:
     return {
         "plan": ops.to_json(step.plan),
+        "pipeline": None if step.pipeline is step.plan else ops.to_json(step.pipeline),
         "witness": to_json(step.shape),
         "inputs": step.inputs,
         "groups": {
