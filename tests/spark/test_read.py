@@ -31,6 +31,12 @@ def items(seq: Any) -> list[Any]:
     return [seq.apply(i) for i in range(seq.size())]
 
 
+def nodes(plan: Any) -> list[Any]:
+    """A Spark plan in the order of `walk`."""
+    inner = [*items(plan.subqueries()), *items(plan.children())]
+    return [plan, *(node for each in inner for node in nodes(each))]
+
+
 def assert_aligned(node: Any, operator: Operator) -> None:
     """Walk both trees side by side."""
     assert node.getClass().getSimpleName().rstrip("$") == operator.node

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cases import TABLES, cases
-from test_read import assert_aligned, items, normalised
+from test_read import assert_aligned, nodes, normalised
 
 from golden import check
 from whence.errors import UnsupportedError
@@ -146,12 +146,6 @@ def test_determinism_is_that_of_spark(tables: Any, name: str) -> None:
 def test_what_is_not_deterministic_says_so(tables: Any, expression: str) -> None:
     plan = normalised(tables, tables.sql(f"SELECT {expression} AS r FROM t"))
     assert not read_plan(plan_text(tables, plan)).deterministic
-
-
-def nodes(plan: Any) -> list[Any]:
-    """A Spark plan in the order of `walk`."""
-    inner = [*items(plan.subqueries()), *items(plan.children())]
-    return [plan, *(node for each in inner for node in nodes(each))]
 
 
 def test_a_deep_plan_is_read(tables: Any) -> None:
