@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 from cases import SQL, TABLES
-from test_read import items, nodes, normalised, read
+from test_read import read
 
-from whence.plan import Field, Item, Move, Operator, Path, walk
-from whence.spark.normalise import plan_text
-from whence.spark.read import read_plan
+from whence.plan import Field, Item, Move, Path, walk
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +47,7 @@ def may_change(moves: list[Move], taken: Path) -> bool:
     return any(overlaps(path, taken) for m in moves for path in (*m.inputs, *m.influences))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NESTED)
 def test_what_is_not_named_does_not_matter(tables: Any, name: str) -> None:
     operator = read(tables, tables.sql(SQL[name]))
@@ -72,18 +71,3 @@ def without(spark: Any, text: str, column: str, instead: str) -> list[Any]:
     spark.sql(f"CREATE OR REPLACE TEMP VIEW t_without AS SELECT {listed} FROM t")
     rows: list[Any] = spark.sql(text.replace("FROM t", "FROM t_without")).collect()
     return rows
-
-
-@pytest.mark.parametrize("name", SQL)
-def test_every_reference_of_spark_is_in_some_path(tables: Any, name: str) -> None:
-    plan = normalised(tables, tables.sql(SQL[name]))
-    operator = read_plan(plan_text(tables, plan))
-    for node, found in zip(nodes(plan), walk(operator), strict=True):
-        wanted = {reference.name() for reference in items(node.references().toSeq())}
-        known = {column.name for column in found.output} | {path.name for path in named(found)}
-        assert wanted <= known, found.id
-
-
-def named(operator: Operator) -> set[Path]:
-    moved = {path for m in operator.moves for path in (*m.inputs, *m.influences)}
-    return moved | set(operator.reads)
