@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,11 +13,14 @@ from whence.spark.stored import Stored
 
 
 def read_output(
-    gateway: Gateway, stored: Stored, paths: Sequence[str], ordered: bool, session: SparkSession
+    gateway: Gateway, stored: Stored, folder: str, ordered: bool, session: SparkSession
 ) -> DataFrame:
     """The rows of an output dataset, without the slots, in the user's session."""
-    frame = gateway.frame(gateway.read_files(paths, stored))
-    if ordered and len(paths) > 0:
+    physical = set(stored.properties["physical"])
+    fields = [f for f in stored.properties["stored"]["fields"] if f["name"] in physical]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    frame = gateway.frame(gateway.read_parquet(folder, schema))
+    if ordered:
         frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
     plan = frame._jdf.queryExecution().analyzed()
     have = {str(a.name()): a for a in gateway.output(plan)}
