@@ -316,6 +316,16 @@ class Gateway:
         on = self.none if condition is None else self.some(condition)
         return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(left, right, kind, on, hint)
 
+    def union(self, plans: Sequence[Plan]) -> Plan:
+        """`plan UNION ALL plan …`, columns by position."""
+        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return logical.Union(self.seq(plans), False, False)
+
+    def set_operation(self, kind: str, sides: Sequence[Plan], every: bool) -> Plan:
+        """`left EXCEPT [ALL] right` or INTERSECT; `kind` is Spark's class name."""
+        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return getattr(logical, kind)(*sides, every)
+
     def aggregate(self, grouping: Sequence[Any], expressions: Sequence[Any], child: Plan) -> Plan:
         """`SELECT expressions FROM child GROUP BY grouping`."""
         logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical

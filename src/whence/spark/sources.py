@@ -7,9 +7,9 @@ columns that the pipeline reads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from whence.algebra.witness import Row
@@ -77,10 +77,14 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
 
 
 def _common(uris: Sequence[str]) -> str:
-    if not uris:
-        return ""
-    prefix = os.path.commonprefix([uri.rsplit("/", 1)[0] + "/" for uri in uris])
-    return prefix.rsplit("/", 1)[0]
+    """The folder that all files are in, however deep.
+
+    >>> _common(["file:/a/b/x/1", "file:/a/b/xy/2"])
+    'file:/a/b'
+    """
+    folders = [uri.split("/")[:-1] for uri in uris]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    return "/".join(parts[0] for parts in shared)
 
 
 class Leaves:
@@ -90,7 +94,9 @@ class Leaves:
         self._gateway = gateway
         self._shelf = shelf
 
-    def traced(self, found: Found, operator: str, name: str, needed: set[int]) -> tuple[Traced, Stored]:
+    def traced(
+        self, found: Found, operator: str, name: str, needed: set[int]
+    ) -> tuple[Traced, Stored]:
         """A leaf with its locator slot, and the dataset it reads.
 
         `needed` are the ids of the attributes that the pipeline looks at.
