@@ -47,11 +47,26 @@ def keyed(workshop: Workshop, kind: str) -> Any:
     return workshop.session.read.parquet(path)
 
 
+def shown(frame: Any) -> list[Any]:
+    """The rows, with intervals that Python has no type for as text."""
+    plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    texts = [
+        f"CAST({f.name} AS STRING)" if "interval" in f.dataType.simpleString() else f.name
+        for f in plain.schema
+    ]
+    return sorted((key_of(row) for row in plain.selectExpr(*texts).collect()), key=repr)
+
+
+def assert_shown(run: Any, frame: Any) -> None:
+    assert run.output.schema == frame.schema
+    assert shown(run.output) == shown(frame)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KEYS)
 def test_group_by_a_key_of_any_type(workshop: Workshop, kind: str, mode: str) -> None:
     frame = keyed(workshop, kind)
-    plain = {r["n"]: key_of([r["v"]]) for r in frame.collect()}
+    plain = {row[1]: row[0] for row in shown(frame)}
     frame.createOrReplaceTempView("keyed")
     query = (
         "SELECT g.v, m, c, count(*) OVER (PARTITION BY g.v) AS w FROM "
@@ -59,13 +74,13 @@ def test_group_by_a_key_of_any_type(workshop: Workshop, kind: str, mode: str) ->
     )
     grouped = workshop.session.sql(query)
     run = whence.capture(grouped, archive=workshop.folder(), mode=mode, progress=False)
-    rows = grouped.collect()
-    assert_output(run, grouped, rows, False, mode)
-    for row in rows[: None if mode == "eager" else 2]:
-        members = {n for n, key in plain.items() if key == plain[row["m"]]}
-        trace = run.trace(f"m = {row['m']}")
+    assert_shown(run, grouped)
+    largest = [row[1] for row in shown(grouped)]
+    for m in largest[: None if mode == "eager" else 2]:
+        members = {n for n, key in plain.items() if key == plain[m]}
+        trace = run.trace(f"m = {m}")
         assert trace.grade == "exact"
-        assert set(trace["keyed"].locators()["row"].to_pylist()) == members, (mode, row)
+        assert set(trace["keyed"].locators()["row"].to_pylist()) == members, (mode, m)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -79,7 +94,7 @@ def test_columns_that_parquet_does_not_hold(workshop: Workshop, mode: str) -> No
         "named_struct('a', k, 'b', array(`a.b`)) AS s, `a.b` AS __whence_w1, k AS K FROM t"
     )
     run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
-    assert_output(run, frame, frame.collect(), False, mode)
+    assert_shown(run, frame)
     assert run.trace()["t"].locators()["row"].to_pylist() == [0, 1]
     assert run.trace("__whence_w1 = 3")["t"].locators()["row"].to_pylist() == [1]
 

@@ -255,8 +255,8 @@ class Capture:
     def _bounds(self, holders: list[tuple[Witness, Stored]], group: str) -> Bounds:
         """The keys asked for; as literals too if they are few, so that Spark pushes them down."""
         frame = self._references(holders, group)
-        kinds = {field.dataType.typeName() for field in frame.schema.fields}
-        if not kinds & {"timestamp", "timestamp_ntz", "timestamp_ltz"}:
+        kinds = frame.schema.simpleString()
+        if "timestamp" not in kinds and "interval" not in kinds:
             rows = [list(row) for row in frame.limit(_MAX_LITERALS + 1).collect()]
             literals = literal_rows(rows) if len(rows) <= _MAX_LITERALS else None
             if literals is not None:

@@ -168,6 +168,20 @@ class Gateway:
         zone = self.some(self._java.sessionState().conf().sessionLocalTimeZone())
         return self.jvm.org.apache.spark.sql.catalyst.expressions.Cast(value, kind, zone)
 
+    def as_type(self, value: Expression, kind: Any) -> Expression:
+        """A value that came back from outside Spark, as the Java data type that it had.
+
+        Parquet holds intervals as plain numbers of microseconds or months.
+        """
+        text, have = str(kind.catalogString()), str(value.dataType().catalogString())
+        if text.startswith("interval ") and not have.startswith("interval"):
+            expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
+            months = "year" in text or "month" in text
+            unit = "INTERVAL '1' MONTH" if months else "INTERVAL '0.000001' SECOND"
+            times = expressions.MultiplyYMInterval if months else expressions.MultiplyDTInterval
+            return self.cast_to(times(self.parse(unit), value), kind)
+        return value if text == have else self.cast_to(value, kind.asNullable())
+
     def known_not_null(self, value: Expression) -> Expression:
         """The value, taken to be never null."""
         return self.jvm.org.apache.spark.sql.catalyst.expressions.KnownNotNull(value)
@@ -342,6 +356,14 @@ class Gateway:
         child.setAnalyzed()
         aliases = [self.alias(self.parse(text), name) for name, text in texts]
         return self.resolve(self.project([*kept, *aliases], child))
+
+    def resolved(self, plan: Plan, column: Any, write: Callable[[str], str]) -> Expression:
+        """A resolved expression over one column of a plan; `write` gives its SQL over a name."""
+        name = self.fresh("c")
+        named = self.project([column, self.alias(column, name)], plan)
+        done = self.resolved_project([], named, [(name, write(f"`{name}`"))])
+        expression = self.items(done.projectList())[0].child()
+        return self.replace_in(expression, [(self.attribute(named, name), column)])
 
     def distinct(self, plan: Plan) -> Plan:
         """`SELECT DISTINCT * FROM plan`."""

@@ -85,20 +85,55 @@ def _root(
     plan = traced.plan
     if bounds.literals is not None:
         plan = _matching(gateway, plan, columns, [row[1:] for row in bounds.literals])
-    tests = [_same(gateway, c, w) for c, w in zip(columns, wanted, strict=True)]
-    joined = gateway.join(plan, bounds.plan, "inner", gateway.conjunction(tests))
+    plan, left = _comparable(gateway, plan, columns)
+    asked, right = _comparable(gateway, bounds.plan, wanted, columns)
+    tests = [_same(gateway, c, w) for c, w in zip(left, right, strict=True) if not _is_void(c)]
+    joined = gateway.join(plan, asked, "inner", gateway.conjunction(tests))
     return _flat(gateway, joined, [kid], traced, group, ())
+
+
+def _comparable(
+    gateway: Gateway, plan: Plan, columns: Sequence[Any], like: Sequence[Any] | None = None
+) -> tuple[Plan, list[Any]]:
+    """The plan with columns that SQL cannot compare (maps, nulls in lists) also as JSON text."""
+    kinds = [str(c.dataType().catalogString()) for c in like or columns]
+    odd = [i for i, k in enumerate(kinds) if k != "void" and ("map<" in k or "void" in k)]
+    if not odd:
+        return plan, list(columns)
+    output = gateway.output(plan)
+    aliases = {i: gateway.alias(columns[i], gateway.fresh("c")) for i in odd}
+    named = gateway.project([*output, *aliases.values()], plan)
+    texts = {
+        i: (gateway.fresh("j"), f"to_json(struct(`{alias.name()}` AS v))")
+        for i, alias in aliases.items()
+    }
+    wide = gateway.resolved_project(output, named, list(texts.values()))
+    found = {i: gateway.attribute(wide, name) for i, (name, _) in texts.items()}
+    return wide, [found.get(i, column) for i, column in enumerate(columns)]
 
 
 def _same(gateway: Gateway, value: Any, wanted: Any) -> Any:
     """Equality that lets floating-point sums differ in the order of their additions."""
     if _is_float(value):
         return gateway.close_to(value, wanted)
-    return gateway.null_safe_equal(value, gateway.cast_to(wanted, value.dataType()))
+    if str(value.dataType().catalogString()) == "interval":
+        value = gateway.cast(value, "string")
+    return gateway.null_safe_equal(value, gateway.as_type(wanted, value.dataType()))
+
+
+def _is_void(value: Any) -> bool:
+    return str(value.dataType().catalogString()) == "void"
 
 
 def _is_float(value: Any) -> bool:
     return str(value.dataType().catalogString()) in ("float", "double")
+
+
+def _has_literals(value: Any) -> bool:
+    """Whether values of this type have literals that equal them in SQL."""
+    kind = str(value.dataType().catalogString())
+    plain = not any(word in kind for word in ("map<", "void", "interval"))
+    return plain and not _is_float(value)
 
 
 def _scalar(
@@ -189,7 +224,7 @@ def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds 
     wanted = gateway.output(bounds.plan)[: len(keys)]
     pairs = zip(keys, wanted, strict=True)
     condition = gateway.conjunction(
-        [gateway.null_safe_equal(k, gateway.cast_to(w, k.dataType())) for k, w in pairs]
+        [gateway.null_safe_equal(k, gateway.as_type(w, k.dataType())) for k, w in pairs]
     )
     return gateway.join(plan, bounds.plan, "leftsemi", condition)
 
@@ -203,7 +238,8 @@ def _matching(
     aliases = [gateway.alias(k, n) for k, n in zip(keys, names, strict=True)]
     wide = gateway.project([*columns, *aliases], plan)
     wide.setAnalyzed()
-    exact = [(i, n) for i, (k, n) in enumerate(zip(keys, names, strict=True)) if not _is_float(k)]
+    pairs = enumerate(zip(keys, names, strict=True))
+    exact = [(i, n) for i, (k, n) in pairs if _has_literals(k)]
     text = " OR ".join(
         "(" + (" AND ".join(f"`{n}` <=> {row[i]}" for i, n in exact) or "true") + ")"
         for row in rows
@@ -229,7 +265,7 @@ def _semi_join(
     on = None
     if condition.isDefined():
         typed = [
-            (e, gateway.cast_to(k, e.dataType())) for e, k in zip(expressions, keys, strict=False)
+            (e, gateway.as_type(k, e.dataType())) for e, k in zip(expressions, keys, strict=False)
         ]
         on = gateway.replace_in(condition.get(), typed)
     source = right.plan
@@ -257,7 +293,7 @@ def _equated(gateway: Gateway, node: Plan, bound: Sequence[Any]) -> list[tuple[i
             for one, other in (sides, sides[::-1]):
                 ids = gateway.referenced_ids(other)
                 position = next((i for i, b in enumerate(bound) if one.semanticEquals(b)), None)
-                if position is not None and ids and ids <= right and not _is_float(other):
+                if position is not None and ids and ids <= right and _has_literals(other):
                     found.append((position, other))
     return found
 

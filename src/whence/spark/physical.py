@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StructType,
+    _parse_datatype_json_string,
+)
 
 from whence.spark.gateway import Expression, Gateway, Plan
 
@@ -52,9 +62,35 @@ def restored(gateway: Gateway, plan: Plan, stored: Sequence[Any], wanted: Sequen
         kind = str(want.dataType().catalogString())
         if kind == "void":
             value = gateway.null(want.dataType())
+        elif "void" in kind:
+            wanted_type = _parse_datatype_json_string(str(want.dataType().json()))
+            value = gateway.resolved(plan, have, partial(revived, kind=wanted_type))
         elif _stored_type(kind) is not None:
             value = gateway.cast_to(have, want.dataType())
         if not want.nullable() and kind != "void":
             value = gateway.known_not_null(value)
         columns.append(gateway.alias(value, want.name(), want.exprId(), want.metadata()))
     return gateway.project(columns, plan)
+
+
+def revived(text: str, kind: DataType, depth: int = 0) -> str:
+    """SQL that gives a stored value its nulls without a type back, which no cast does.
+
+    >>> revived("a", ArrayType(NullType()))
+    'transform(a, x0 -> NULL)'
+    """
+    name = f"x{depth}"
+    match kind:
+        case NullType():
+            return "NULL"
+        case ArrayType(elementType=inner):
+            return f"transform({text}, {name} -> {revived(name, inner, depth + 1)})"
+        case MapType(valueType=inner):
+            return f"transform_values({text}, (k, {name}) -> {revived(name, inner, depth + 1)})"
+        case StructType(fields=fields):
+            parts = ", ".join(
+                f"'{f.name}', {revived(f'{text}.`{f.name}`', f.dataType, depth)}" for f in fields
+            )
+            return f"if({text} IS NULL, NULL, named_struct({parts}))"
+        case _:
+            return text
