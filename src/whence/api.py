@@ -76,6 +76,16 @@ def capture(
     return Run(Archive(store), stored, frame.sparkSession)
 
 
+def rowwise(function: Any) -> Any:
+    """Declare that a Python function over batches or groups makes one row of each row, in order.
+
+    Use it on what is given to `mapInPandas`, `mapInArrow` or `applyInPandas`: its traces are then
+    exact instead of the whole batch or group.
+    """
+    function.__whence__ = "rowwise"
+    return function
+
+
 def open(
     location: str | os.PathLike[str] = DEFAULT_ARCHIVE, *, catalog: str | None = None
 ) -> Archive:
@@ -204,8 +214,9 @@ class Run:
         check_source(dataset)
         rows = self._select(dataset, selection)
         groups = Backward(self._tables, self._engine)
-        found = Forward(self._tables, groups).output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, self._view, dataset.name, self._tables.count(rows), found)
+        forward = Forward(self._tables, groups)
+        found = forward.output_rows(self._view, {dataset.id: rows})
+        return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -441,6 +452,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         },
         "scopes": {name: list(slots) for name, slots in step.scopes.items()},
         "ordered": step.ordered,
+        "exact": list(step.exact),
         "notes": list(step.notes),
     }
 

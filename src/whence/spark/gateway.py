@@ -78,6 +78,13 @@ class Gateway:
         """A Scala `Seq` of the items."""
         return self.jvm.PythonUtils.toSeq(list(items))
 
+    def to_bytes(self, command: Any) -> bytes:
+        """The bytes of a Scala `Seq[Byte]` or a Java byte array."""
+        if isinstance(command, bytes | bytearray):
+            return bytes(command)
+        tag = self.scala_object("scala.reflect.ClassTag").Byte()
+        return bytes(command.toArray(tag))
+
     @staticmethod
     def items(seq: Any) -> list[Any]:
         """The items of a Scala `Seq`."""
@@ -411,6 +418,10 @@ class Gateway:
         return self.jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
             self.seq(output), self.seq([]), False, *[self.none] * more
         )
+
+    def logical_node(self, name: str, arguments: Sequence[Any]) -> Plan:
+        """A logical plan node of a class, from its constructor's arguments."""
+        return getattr(self.jvm.org.apache.spark.sql.catalyst.plans.logical, name)(*arguments)
 
     def scalar_subquery(self, plan: Plan) -> Expression:
         """A scalar subquery over a resolved plan."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,12 +163,12 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown; `reasons` says why it is not exact."""
-        return grade_of(self._backward)[0]
+        return grade_of(self._backward.views, self._backward.lost)[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What makes the answer less than exact, with the operators that cause it."""
-        return grade_of(self._backward)[1]
+        return grade_of(self._backward.views, self._backward.lost)[1]
 
     @property
     def replays(self) -> Guarantee:
@@ -217,9 +217,12 @@ class Trace(Mapping[str, SourceRows]):
 class Impact:
     """The output rows that chosen source rows took part in."""
 
-    def __init__(self, tables: Tables, view: StepView, source: str, rows: int, found: str) -> None:
+    def __init__(
+        self, tables: Tables, views: Sequence[StepView], source: str, rows: int, found: str
+    ) -> None:
         self._tables = tables
-        self._view = view
+        self._views = views
+        self._view = views[0]
         self._found = found
         self.source = source
         self.source_rows = rows
@@ -236,7 +239,7 @@ class Impact:
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown."""
-        return grade_of(None, self._view.plan)[0]
+        return grade_of(self._views)[0]
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table."""

@@ -32,12 +32,14 @@ class Forward:
     def __init__(self, tables: Tables, groups: Backward) -> None:
         self._tables = tables
         self._groups = groups
+        self.views: list[StepView] = []
 
     def output_rows(self, view: StepView, wanted: dict[str, str]) -> str:
         """A table with the locators of the output rows that the wanted source rows took part in.
 
         `wanted` maps a dataset's id to a table of locators.
         """
+        self.views.append(view)
         wanted = {**wanted, **self._through_steps(view, wanted)}
         output = self._tables.archive.dataset(view.step.output)
         if isinstance(view.shape, Group) and view.shape.slot == "":
