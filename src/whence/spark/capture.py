@@ -89,11 +89,14 @@ class Capture:
         node = normalise(gateway.session, gateway.analysed(frame))
         node.setAnalyzed()
         self._steps: list[Captured] = []
-        self._capture(node, self._mode)
+        self._capture(node, self._mode, frame.schema.json())
         return self._steps
 
-    def _capture(self, node: Plan, mode: Mode) -> Captured:
-        """Capture a plan: first what must be cut off, each as a step, then what is left."""
+    def _capture(self, node: Plan, mode: Mode, schema: str) -> Captured:
+        """Capture a plan: first what must be cut off, each as a step, then what is left.
+
+        `schema` is that of the pipeline as it was written.
+        """
         gateway = self._gateway
         self._progress("reading the plan")
         pipeline: Operator | None = None
@@ -104,12 +107,13 @@ class Capture:
             if cut is None or cut is operator:
                 break
             part = node_of(gateway, operator, node, cut.id)
-            step = self._capture(part, "eager")
+            step = self._capture(part, "eager", str(part.schema().json()))
             node = replaced(gateway, operator, node, cut.id, self._stand_in(step, part))
             node.setAnalyzed()
         if cut is operator:
             mode = "eager"
-        step = replace(self._step(node, operator, found, mode), pipeline=pipeline)
+        step = self._step(node, operator, found, mode, schema)
+        step = replace(step, pipeline=pipeline)
         self._steps.append(step)
         self._shelf.keep(step.output)
         return step
@@ -124,7 +128,7 @@ class Capture:
         return restored(gateway, relation, gateway.output(relation), gateway.output(node))
 
     def _step(
-        self, node: Plan, operator: Operator, found: dict[str, Found], mode: Mode
+        self, node: Plan, operator: Operator, found: dict[str, Found], mode: Mode, schema: str
     ) -> Captured:
         gateway = self._gateway
         leaves, inputs, datasets = self._leaves(operator, node, found)
@@ -149,7 +153,7 @@ class Capture:
         self._progress("running the pipeline")
         width = len(gateway.output(node))
         columns = gateway.output(traced.plan)[:width] if exact or noted else gateway.output(node)
-        output = self._write(traced, columns)
+        output = self._write(traced, columns, schema)
         groups: dict[str, tuple[GroupShape, Stored]] = {}
         scopes = dict(context.scopes)
         groups.update(self._noted(noted, traced.shape, output))
@@ -194,8 +198,8 @@ class Capture:
             inputs[source.id] = stored.id
         return leaves, inputs, list(datasets.values())
 
-    def _write(self, traced: Traced, columns: list[Any]) -> Stored:
-        """Rows and slots, in one job."""
+    def _write(self, traced: Traced, columns: list[Any], schema: str) -> Stored:
+        """Rows and slots, in one job; `schema` is the pipeline's own."""
         gateway = self._gateway
         names = [str(a.name()) for a in columns]
         physical = physical_names(names)
@@ -207,8 +211,7 @@ class Capture:
             slots = [gateway.alias(gateway.literal(True), "__whence_row")]
         plan = gateway.project([*stored_columns, *slots], traced.plan)
         properties = {"columns": names, "physical": physical}
-        logical = gateway.frame(gateway.project(columns, traced.plan)).schema.json()
-        return self._written(plan, "output", "output", logical, properties)
+        return self._written(plan, "output", "output", schema, properties)
 
     def _written(
         self, plan: Plan, kind: Literal["output", "group"], name: str, schema: str, properties: Any

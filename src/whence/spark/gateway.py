@@ -134,8 +134,16 @@ class Gateway:
         e = self.jvm.org.apache.spark.sql.catalyst.expressions
         a, b = self.cast(left, "double"), self.cast(right, "double")
         factor = e.Multiply(e.Abs(b), self.literal(1e-9))
-        near = e.LessThanOrEqual(e.Abs(e.Subtract(a, b)), factor)
+        # Infinity and NaN are near everything in this arithmetic; they are told by equality alone.
+        finite = e.LessThan(e.Abs(b), self.literal(float("inf")))
+        near = e.And(finite, e.LessThanOrEqual(e.Abs(e.Subtract(a, b)), factor))
         return e.Or(self.null_safe_equal(a, b), e.Coalesce(self.seq([near, self.literal(False)])))
+
+    def listed(self, value: Expression, values: Any) -> Expression:
+        """Whether a value is one of some constants, a Scala `Seq` of Spark's own values."""
+        expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
+        among = expressions.InSet(value, values.toSet())
+        return expressions.Or(among, expressions.IsNull(value)) if values.contains(None) else among
 
     def conjunction(self, predicates: Sequence[Expression]) -> Expression:
         """All predicates joined by AND; TRUE if there are none."""
@@ -212,12 +220,9 @@ class Gateway:
         """`posexplode(array)`."""
         return self.jvm.org.apache.spark.sql.catalyst.expressions.PosExplode(array)
 
-    def combine(self, function: str, values: Sequence[Expression], default: int) -> Expression:
-        """`coalesce(function(values), default)`, the function being Least or Greatest."""
+    def default(self, value: Expression, default: int) -> Expression:
+        """`coalesce(value, default)`."""
         expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
-        value = values[0]
-        if len(values) > 1:
-            value = getattr(expressions, function)(self.seq(values))
         return expressions.Coalesce(self.seq([value, self.literal(default)]))
 
     def replace_in(self, expression: Expression, mapping: Sequence[tuple[Any, Any]]) -> Expression:
@@ -479,15 +484,29 @@ class Gateway:
         """The relation over a folder of Parquet files with a schema given as JSON."""
         struct = StructType.fromJson(json.loads(schema))
         frame = self.session.read.schema(struct).parquet(folder)
-        return frame._jdf.queryExecution().analyzed()
+        return self._exactly_typed(frame, struct)
+
+    def _exactly_typed(self, frame: DataFrame, struct: StructType) -> Plan:
+        """The relation of a frame over files, its columns typed as they were written.
+
+        Spark takes every column and item read from files to be nullable, whatever the schema says.
+        """
+        relation = frame._jdf.queryExecution().analyzed()
+        wanted = {f.name(): f for f in self.struct_type(struct.json()).fields()}
+        columns = [
+            a.withDataType(wanted[a.name()].dataType()) if a.name() in wanted else a
+            for a in self.output(relation)
+        ]
+        return self.with_arguments(relation, {1: self.seq(columns)})
 
     def read_files(self, paths: Sequence[str], stored: Stored) -> Plan:
         """The relation over some Parquet files of a dataset."""
         schema = stored.properties.get("stored") or json.loads(stored.schema)
-        reader = self.session.read.schema(StructType.fromJson(schema))
+        struct = StructType.fromJson(schema)
+        reader = self.session.read.schema(struct)
         if stored.properties.get("partitions"):
             reader = reader.option("basePath", stored.location)
-        return reader.parquet(*paths)._jdf.queryExecution().analyzed()
+        return self._exactly_typed(reader.parquet(*paths), struct)
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
         """A plan's columns, found by name, under the identities of the wanted ones; else null."""
