@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 import whence
 
 DATA = Path("data/tpch-0.01")
-ARCHIVE = Path("provenance")
-TABLES = ("customer", "orders", "lineitem")
+ARCHIVE = "provenance"
 ORDER = "o_orderkey = 7"
 
 LATE_ORDERS = """
@@ -31,6 +30,13 @@ HAVING count(*) >= 2
 ORDER BY days_late DESC, o_orderkey
 """
 
+# The tables, and the columns of each that are shown below.
+TABLES = {
+    "customer": ["c_custkey", "c_name", "c_mktsegment"],
+    "orders": ["o_orderkey", "o_custkey", "o_orderdate", "o_orderstatus"],
+    "lineitem": ["l_linenumber", "l_commitdate", "l_receiptdate", "l_extendedprice"],
+}
+
 
 def main() -> None:
     make_tables()
@@ -38,35 +44,34 @@ def main() -> None:
     for table in TABLES:
         spark.read.parquet(str(DATA / f"{table}.parquet")).createOrReplaceTempView(table)
 
-    say("A query, as anybody would write it")
+    say("A query, written for no one in particular")
     print(LATE_ORDERS.strip())
     late = spark.sql(LATE_ORDERS)
 
-    say("The same rows as ever, captured with where they came from")
+    say("Captured: the same rows as ever, kept with where each came from")
     run = whence.capture(late, name="late-orders", archive=ARCHIVE, mode="eager")
     run.output.show(5)
 
     say(f"Where does the row with {ORDER} come from?")
     trace = run.trace(ORDER)
-    print(rows_of(trace.output()))
+    print(trace.output().to_pandas().to_string(index=False))
     for source, rows in trace.items():
-        print(f"\n{source}: {len(rows)} of {run_rows(rows)} rows")
-        print(rows_of(rows.to_arrow()))
-    print(f"\nThe answer is {trace.grade}.")
+        print(f"\nfrom {source}")
+        print(rows.to_pandas()[TABLES[source]].to_string(index=False))
+    print(f"\nThis answer is {trace.grade}; a replay is {trace.replays}.")
 
-    say("How were they combined?  (· used together, + added up)")
+    say("How were they combined?  · is used together, + is added up; the numbers are rows")
     print(trace.how())
 
-    say("Is it true?  Run the query again on only the traced rows, for 5 sampled results")
+    say("Is that so?  The query again, on only the traced rows, for 5 results")
     check = run.check(sample=5)
     for result in check.rows:
-        print(f"{'same' if result.ok else 'DIFFERENT'}  {result.row} {result.why}".rstrip())
+        print("same     " if result.ok else "DIFFERENT", *result.row.values(), result.why)
     spark.stop()
 
-    say("What to try next (none of these starts Spark)")
+    say("What to try next")
     print(next_steps())
-    if not check.ok:
-        sys.exit(1)
+    sys.exit(0 if check.ok else 1)
 
 
 def make_tables() -> None:
@@ -74,14 +79,16 @@ def make_tables() -> None:
     if all((DATA / f"{table}.parquet").exists() for table in TABLES):
         return
     tool = Path(sys.executable).with_name("tpchgen-cli")
-    command = [str(tool), "parquet", "-s", "0.01", "-o", str(DATA), "--overwrite"]
-    subprocess.run([*command, "--tables", ",".join(TABLES)], check=True, stdout=sys.stderr)
+    if not tool.exists():
+        sys.exit("tpchgen-cli is needed to make the tables: pip install tpchgen-cli")
+    options = ["parquet", "-q", "-s", "0.01", "--overwrite", "--tables", ",".join(TABLES)]
+    subprocess.run([tool, *options, "-o", DATA], check=True)
 
 
 def start_spark() -> SparkSession:
     """A local session that keeps quiet."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("late-orders")
         .config("spark.ui.enabled", "false")
@@ -90,5 +97,31 @@ def start_spark() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+
+
+def say(title: str) -> None:
+    print(f"\n\033[1m{title}\033[0m\n" if sys.stdout.isatty() else f"\n{title}\n")
+
+
+def next_steps() -> str:
+    """Commands that work as they stand, from the folder in which this was run."""
+    command = Path(sys.executable).with_name("whence")
+    try:
+        shown = command.relative_to(Path.cwd())
+    except ValueError:
+        shown = command
+    return "\n".join(
+        f"  {shown} {arguments}"
+        for arguments in (
+            "runs",
+            "show late-orders",
+            f'trace late-orders --where "{ORDER}" --how',
+            'trace late-orders --where "days_late > 115" --source lineitem --format csv',
+            'impact late-orders customer --where "c_custkey = 392"',
+            "check late-orders --sample 3        # this one starts Spark",
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

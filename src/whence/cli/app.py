@@ -129,7 +129,14 @@ def trace(
     found = _open(archive, catalog).run(run)
     answer = found.trace(where)
     _print(
-        trace_report(found.stored, answer, where=where, source=source, how=how, limit=limit),
+        trace_report(
+            found.stored,
+            answer,
+            where=where,
+            source=source,
+            how=how,
+            limit=_limit(limit, format),
+        ),
         format,
     )
 
@@ -158,7 +165,7 @@ def impact(
     run = names[0] if len(names) == 2 else "latest"
     found = _open(archive, catalog).run(run)
     answer = found.impact(names[-1], where)
-    _print(impact_report(found.stored, answer, where=where, limit=limit), format)
+    _print(impact_report(found.stored, answer, where=where, limit=_limit(limit, format)), format)
 
 
 @app.command()
@@ -223,6 +230,11 @@ def _open(archive: str, catalog: str | None) -> Archive:
     from whence import api
 
     return api.open(archive, catalog=catalog)
+
+
+def _limit(limit: int | None, format: Format) -> int | None:
+    """People see a few rows; programs get all of them."""
+    return 10 if limit is None and format == "table" else limit
 
 
 def _print(report: Report, format: Format) -> None:

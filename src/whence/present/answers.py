@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 from whence.archive import Run
 from whence.present.columns import columns_read
-from whence.present.report import Grid, Report, dicts, grid_of
+from whence.present.fetch import EXTRA, output_grid, source_grid
+from whence.present.report import Grid, Report, dicts
 from whence.present.values import count, place, plain
 from whence.trace.answer import Impact, SourceRows, Trace
+from whence.trace.tables import local
 
-EXTRA = ("_file", "_row", "_role")
+TOLD = 10  # rows whose polynomials are told, unless a limit says otherwise
 
 
 class RowResult(Protocol):
@@ -58,24 +60,21 @@ def trace_report(
     source: str | None = None,
     how: bool = False,
     limit: int | None = None,
-    shown: int = 10,
 ) -> Report:
     """The chosen rows, the rows behind them by source, and how good the answer is.
 
-    `source` keeps one source only. `limit` bounds the rows of each table; without it, people are
-    shown `shown` of them and programs get all.
+    `source` keeps one source only; `limit` bounds the rows of each table.
     """
     names = list(trace) if source is None else [source]
-    found = {name: grid_of(trace[name].to_arrow(extra=True), limit) for name in names}
-    output = grid_of(trace.output(), limit)
-    told = trace.how(rows=limit or shown).splitlines() if how else []
-    few = shown if limit is None else limit
+    found = {name: source_grid(trace[name], limit) for name in names}
+    output = output_grid(trace, limit)
+    told = trace.how(rows=limit or TOLD).splitlines() if how else []
     blocks: list[str | Grid] = [f"{run.name}: {count(trace.rows, 'chosen row')}"]
     if trace.rows:
-        blocks.append(_first(output, few))
+        blocks.append(output)
     for name, grid in found.items():
         read = columns_read(run, trace[name].dataset.id)
-        blocks += _source_blocks(trace[name], _first(_for_people(grid, read), few))
+        blocks += _source_blocks(trace[name], _for_people(grid, read))
     if how:
         blocks.append("\n".join(["how", *(told or ["nothing was chosen"])]))
     blocks.append(_quality(trace))
@@ -102,15 +101,12 @@ def trace_report(
 def _source_blocks(rows: SourceRows, grid: Grid) -> list[str | Grid]:
     """A source's rows; its only file stands in the title, several stand in a column."""
     title = f"{rows.name}: {count(len(rows), 'row')}"
-    where = grid.columns.index("file") if grid.rows else 0
-    files = {row[where] for row in grid.rows}
-    if len(files) == 1 and not grid.more:
-        (file,) = files
-        title += f" of {place(file)}" if file else ""
-        kept = [i for i in range(len(grid.columns)) if i != where]
-        grid = _columns(grid, kept)
-    elif grid.rows:
-        shown = [[place(v) if i == where and v else v for i, v in enumerate(r)] for r in grid.rows]
+    files = rows.dataset.files
+    if len(files) <= 1:
+        title += f" of {place(local(files[0].path))}" if files and not rows.dataset.is_own else ""
+        grid = _columns(grid, range(1, len(grid.columns)))
+    else:
+        shown = [(place(file), *rest) for file, *rest in grid.rows]
         grid = Grid(grid.columns, shown, grid.more)
     return [title, grid] if grid.rows else [title]
 
@@ -118,12 +114,10 @@ def _source_blocks(rows: SourceRows, grid: Grid) -> list[str | Grid]:
 def _for_people(grid: Grid, read: set[str] | None) -> Grid:
     """File, row and role first, then the columns that the pipeline looks at."""
     names = grid.columns
-    first = [names.index(name) for name in EXTRA if name in names]
-    rest = [i for i in range(len(names)) if i not in first]
+    rest = list(range(len(EXTRA), len(names)))
     wanted = [i for i in rest if read is None or names[i] in read] or rest
-    chosen = _columns(grid, first + wanted)
-    renamed = tuple(name[1:] if name in EXTRA else name for name in chosen.columns)
-    return Grid(renamed, chosen.rows, chosen.more)
+    chosen = _columns(grid, [0, 1, 2, *wanted])
+    return Grid(("file", "row", "role", *chosen.columns[3:]), chosen.rows, chosen.more)
 
 
 def _columns(grid: Grid, kept: Sequence[int]) -> Grid:
@@ -131,15 +125,11 @@ def _columns(grid: Grid, kept: Sequence[int]) -> Grid:
     return Grid(tuple(grid.columns[i] for i in kept), rows, grid.more)
 
 
-def _first(grid: Grid, rows: int) -> Grid:
-    over = max(0, len(grid.rows) - rows)
-    return Grid(grid.columns, grid.rows[:rows], grid.more + over)
-
-
 def _source_data(rows: SourceRows, grid: Grid) -> dict[str, Any]:
     listed = []
-    for row in dicts(grid):
-        file, number, role = (row.pop(name) for name in EXTRA)
+    names = grid.columns[len(EXTRA) :]
+    for file, number, role, *values in grid.rows:
+        row = dict(zip(names, values, strict=True))
         listed.append({"file": file, "row": number, "role": role, "values": row})
     return {
         "count": len(rows),
@@ -152,16 +142,13 @@ def _source_data(rows: SourceRows, grid: Grid) -> dict[str, Any]:
 def _trace_records(found: dict[str, Grid], source: str | None) -> Grid:
     """One record per traced row; with one source, its columns are columns of the records."""
     if source is not None:
-        grid = found[source]
-        names = grid.columns
-        order = [names.index(name) for name in EXTRA]
-        return _columns(grid, order + [i for i in range(len(names)) if i not in order])
+        return found[source]
     records = []
     for name, grid in found.items():
-        for row in dicts(grid):
-            place_of_row = [row.pop(extra) for extra in EXTRA]
-            values = json.dumps(plain(row), ensure_ascii=False)
-            records.append((name, *place_of_row, values))
+        names = grid.columns[len(EXTRA) :]
+        for file, number, role, *values in grid.rows:
+            row = plain(dict(zip(names, values, strict=True)))
+            records.append((name, file, number, role, json.dumps(row, ensure_ascii=False)))
     return Grid(("source", "file", "row", "role", "values"), records)
 
 
@@ -183,18 +170,16 @@ def impact_report(
     *,
     where: str | None = None,
     limit: int | None = None,
-    shown: int = 10,
 ) -> Report:
     """The output rows that chosen source rows took part in."""
-    rows = grid_of(impact.to_arrow(), limit)
-    few = shown if limit is None else limit
+    rows = output_grid(impact, limit)
     title = (
         f"{count(impact.source_rows, 'row')} of {impact.source} took part in "
         f"{count(len(impact), 'row')} of {run.name}"
     )
     blocks: list[str | Grid] = [title]
     if len(impact):
-        blocks.append(_first(rows, few))
+        blocks.append(rows)
     blocks.append(f"grade    {impact.grade}")
     data = {
         "run": {"id": run.id, "name": run.name},
@@ -225,11 +210,11 @@ def check_report(run: Run, check: Check) -> Report:
         ],
     )
     said = "guaranteed" if check.guaranteed else "not guaranteed"
-    blocks = (title, *([shown] if check.rows else []), f"replays  {said}")
+    tables = (shown,) if check.rows else ()
     data = {
         "run": {"id": run.id, "name": run.name},
         "ok": check.ok,
         "guaranteed": check.guaranteed,
         "rows": [{"ok": r.ok, "why": r.why, "row": r.row} for r in check.rows],
     }
-    return Report(blocks, data, records)
+    return Report((title, *tables, f"replays  {said}"), data, records)

@@ -77,14 +77,6 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def grid_of(table: Any, limit: int | None = None) -> Grid:
-    """An Arrow table as a grid; at most `limit` of its rows."""
-    shown = table if limit is None else table.slice(0, limit)
-    columns = [column.to_pylist() for column in shown.columns]
-    rows = list(zip(*columns, strict=True)) if columns else [()] * shown.num_rows
-    return Grid(distinct_names(table.column_names), rows, table.num_rows - shown.num_rows)
-
-
 def dicts(grid: Grid) -> list[dict[str, Any]]:
     """The rows of a grid, each value under its column's name."""
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]

@@ -94,9 +94,7 @@ def _changed(tables: Tables, views: list[StepView]) -> list[str]:
 # --- The tree -------------------------------------------------------------------------------
 
 
-def _lines(
-    view: StepView, known: Mapping[str, tuple[Dataset, Amounts | None]]
-) -> list[_Line]:
+def _lines(view: StepView, known: Mapping[str, tuple[Dataset, Amounts | None]]) -> list[_Line]:
     rows: dict[str, int | None] = {}
     sizes: dict[str, int | None] = {}
     for source, dataset_id in view.inputs.items():
