@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     session = (

@@ -24,6 +24,7 @@ from whence.errors import EngineError, SelectionError, UnknownNameError
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
+from whence.trace.grades import guarantee_of
 from whence.trace.selection import as_table, condition, matching
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, check_source, quoted
@@ -31,6 +32,7 @@ from whence.trace.tables import LOCATOR, Tables, check_source, quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from whence.replay import Check
     from whence.spark.capture import Captured
     from whence.spark.gateway import Gateway
     from whence.spark.rerun import Pipeline
@@ -177,8 +179,8 @@ class Run:
 
         gateway = self._engine.gateway()
         ordered = bool(self._view.step.document["ordered"])
-        paths = self.archive.store.file_paths(self._output)
-        return read_output(gateway, _to_stored(self._output), paths, ordered, self._engine.session)
+        folder = self.archive.store.path(self._output)
+        return read_output(gateway, _to_stored(self._output), folder, ordered, self._engine.session)
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table, without Spark."""
@@ -194,10 +196,7 @@ class Run:
 
         A selection is SQL text over the output columns, a Column, a DataFrame, or a list of rows.
         """
-        chosen = self._chosen(selection)
-        backward = Backward(self._tables, self._engine)
-        backward.from_output(self._view, chosen)
-        return Trace(self._tables, self._view, chosen, backward)
+        return self._trace(self._chosen(selection))
 
     def impact(self, source: str, selection: Selection = None) -> Impact:
         """The output rows that the selected rows of a source took part in."""
@@ -208,11 +207,26 @@ class Run:
         found = Forward(self._tables, groups).output_rows(self._view, {dataset.id: rows})
         return Impact(self._tables, self._view, dataset.name, self._tables.count(rows), found)
 
-    def check(self, sample: int = 20) -> Any:
-        """Replay sampled output rows on only their traced inputs, and say which came out again."""
-        from whence.replay import check_rows
+    def check(self, sample: int = 20) -> Check:
+        """Replay sampled output rows on only their traced inputs, and say which came out again.
 
-        return check_rows(self, sample)
+        Each sampled row is traced and the pipeline is run on its contributing inputs alone.
+        """
+        from whence.replay import Check, replay_row
+
+        chosen = self._tables.table(
+            "sample",
+            f"SELECT locator, role FROM {self._chosen(None)} "
+            f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
+        )
+        results = []
+        guarantee = guarantee_of(self._view.plan)
+        for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
+            one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
+            row = output_rows(self._tables, self._output, one).to_pylist()[0]
+            trace = self._trace(one)
+            results.append(replay_row(self._tables, self._engine, self._view, trace, row))
+        return Check(tuple(results), guarantee[0] == "guaranteed", guarantee[1])
 
     # --- Inside -----------------------------------------------------------------------------
 
@@ -227,6 +241,11 @@ class Run:
     @property
     def _output(self) -> Dataset:
         return self.archive.store.dataset(self.stored.output)
+
+    def _trace(self, chosen: str) -> Trace:
+        backward = Backward(self._tables, self._engine)
+        backward.from_output(self._view, chosen)
+        return Trace(self._tables, self._view, chosen, backward)
 
     def _chosen(self, selection: Selection) -> str:
         return self._select(self._output, selection)
@@ -299,9 +318,9 @@ class _Shelf:
         return None if found is None else (_to_stored(found), self._store.path(found))
 
     def own(self, location: str) -> Stored | None:
-        path = location.removeprefix("file:")
-        if path in self._written:
-            return self._written[path]
+        for stored in self._written.values():
+            if location.endswith(stored.location.removeprefix("file:")):
+                return stored
         found = self._store.dataset_at(location)
         return None if found is None else _to_stored(found)
 

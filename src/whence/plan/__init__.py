@@ -36,6 +36,7 @@ from whence.plan.operators import (
 )
 from whence.plan.paths import Field, Item, Key, Move, Path, Step, Value
 from whence.plan.render import describe, render
+from whence.plan.replay import non_monotonic, replay_grades, unsafe_paths
 from whence.plan.tree import by_id, find, map_plan, sources, walk
 
 __all__ = [
@@ -82,8 +83,11 @@ __all__ = [
     "find",
     "from_json",
     "map_plan",
+    "non_monotonic",
     "render",
+    "replay_grades",
     "sources",
     "to_json",
+    "unsafe_paths",
     "walk",
 ]

@@ -85,6 +85,10 @@ class _Operator:
 
     `id` is kind and number, counted in the order of `tree.walk`. `subqueries` are the plans of the
     uncorrelated scalar subqueries in its expressions. `node` is Spark's class name.
+
+    `reads` are the input paths that it looks at, and `decides` those among them that have a say in
+    whether and where a row appears at all (predicates, grouping and sort keys, what is unnested);
+    the others only matter to the columns whose `moves` name them.
     """
 
     kind: ClassVar[str]
@@ -96,6 +100,7 @@ class _Operator:
     subqueries: "tuple[Operator, ...]" = ()
     deterministic: bool = True
     reads: tuple[Path, ...] = ()
+    decides: tuple[Path, ...] = ()
     moves: tuple[Move, ...] = ()
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ The position of an item comes from the witness (design, section 3).
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,12 +101,17 @@ class Move:
     positions: Positions = "same"
 
     def __str__(self) -> str:
-        inputs = ", ".join(map(str, self.inputs)) or "∅"
-        source = {"copied": inputs, "computed": f"f({inputs})", "undefined": f"⊥({inputs})"}
-        text = f"{self.output} <- {source[self.how]}"
-        if self.influences:
-            text += " by " + ", ".join(map(str, self.influences))
-        return text if self.positions == "same" else f"{text} [{self.positions}]"
+        return move_text(self, str)
+
+
+def move_text(move: Move, text: Callable[[Path], str]) -> str:
+    """A move as people read it, with paths written by `text`."""
+    inputs = ", ".join(map(text, move.inputs)) or "∅"
+    source = {"copied": inputs, "computed": f"f({inputs})", "undefined": f"⊥({inputs})"}
+    line = f"{text(move.output)} <- {source[move.how]}"
+    if move.influences:
+        line += " by " + ", ".join(map(text, move.influences))
+    return line if move.positions == "same" else f"{line} [{move.positions}]"
 
 
 def quote(name: str) -> str:

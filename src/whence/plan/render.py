@@ -5,6 +5,9 @@ from typing import assert_never
 
 from whence.plan import operators as plan
 from whence.plan.operators import Operator
+from whence.plan.paths import Path, move_text, quote, step_text
+
+_MANY = 8  # columns that are only handed on, in one line
 
 
 def render(
@@ -38,8 +41,22 @@ def _line(operator: Operator, before: str, annotate: Callable[[Operator], str] |
 
 
 def _paths(operator: Operator) -> list[str]:
-    reads = ", ".join(str(path) for path in operator.reads)
-    return ([f"  reads {reads}"] if reads else []) + [f"  {move}" for move in operator.moves]
+    numbers: dict[str, set[tuple[int, int]]] = {}
+    for i, each in enumerate(operator.inputs):
+        for column in each.output:
+            numbers.setdefault(column.name, set()).add((i, column.number))
+    clashing = {name for name, found in numbers.items() if len(found) > 1}
+
+    def text(path: Path) -> str:
+        """Columns of inputs that share a name are told apart by their numbers."""
+        if path.input is None or path.name not in clashing:
+            return str(path)
+        return quote(path.name) + f"#{path.column}" + "".join(map(step_text, path.steps))
+
+    reads = ", ".join(map(text, operator.reads))
+    return ([f"  reads {reads}"] if reads else []) + [
+        "  " + move_text(move, text) for move in operator.moves
+    ]
 
 
 def describe(operator: Operator) -> str:
@@ -108,13 +125,23 @@ def _plain(
 
 
 def _project(operator: plan.Project) -> str:
-    pairs = zip(operator.projections, operator.output, strict=True)
-    return ", ".join(_named(expression, column) for expression, column in pairs)
+    texts, kept = [], 0
+    for expression, column in zip(operator.projections, operator.output, strict=True):
+        text = _named(expression, column)
+        kept += text == quote(column.name)
+        if kept <= _MANY or text != quote(column.name):
+            texts.append(text)
+    return ", ".join(texts + ([f"… {kept - _MANY} more"] if kept > _MANY else []))
 
 
 def _named(expression: plan.Expression, column: plan.Column) -> str:
-    plain = expression.text.rpartition(".")[2].strip("`") == column.name
-    return expression.text if plain else f"{expression.text} AS {column.name}"
+    return expression.text if _is_named(expression, column) else f"{expression} AS {column.name}"
+
+
+def _is_named(expression: plan.Expression, column: plan.Column) -> bool:
+    """Whether an expression is a column under its own name, or is named by its own text."""
+    name = quote(column.name)
+    return expression.text in (name, column.name) or expression.text.endswith("." + name)
 
 
 def _join(operator: plan.Join) -> str:
@@ -132,7 +159,7 @@ def _aggregate(operator: plan.Aggregate) -> str:
     made = ", ".join(
         _named(result, column)
         for result, column in zip(operator.results, operator.output, strict=True)
-        if result.text not in known or result.text.rpartition(".")[2].strip("`") != column.name
+        if result.text not in known or not _is_named(result, column)
     )
     by = f"by {keys}" if keys else ""
     return ": ".join(part for part in (by, made) if part)

@@ -475,9 +475,12 @@ class Gateway:
         return reader.parquet(*paths)._jdf.queryExecution().analyzed()
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
-        """A plan's columns, found by name, under the identities of the wanted ones."""
+        """A plan's columns, found by name, under the identities of the wanted ones; else null."""
         have = {str(a.name()): a for a in self.output(plan)}
-        columns = [self.alias(have[str(w.name())], w.name(), w.exprId()) for w in wanted]
+        columns = [
+            self.alias(have.get(str(w.name())) or self.null(w.dataType()), w.name(), w.exprId())
+            for w in wanted
+        ]
         return self.project(columns, plan)
 
     def write_parquet(self, frame: DataFrame, folder: str) -> None:
@@ -510,6 +513,21 @@ class Gateway:
         if "SparkContext was shut down" in str(error) or "Py4JNetworkError" in repr(error):
             return CaptureError("the Spark session died while the run was being captured")
         return CaptureError(f"Spark failed while the run was being captured: {error}")
+
+    def named(self, plan: Plan, names: Sequence[str]) -> Plan:
+        """The plan's columns, by position, under other names."""
+        pairs = zip(self.output(plan), names, strict=True)
+        return self.project([self.alias(a, n) for a, n in pairs], plan)
+
+    def collect(self, plan: Plan) -> list[list[Any]]:
+        """The rows of a plan, as lists of plain values."""
+        plan.setAnalyzed()
+        try:
+            table = self.frame(plan).toArrow()
+        except (Py4JError, PySparkException, ConnectionError) as error:
+            raise self.explain(error) from error
+        columns = [column.to_pylist() for column in table.columns]
+        return [list(row) for row in zip(*columns, strict=True)] if columns else []
 
     def resolve(self, plan: Plan) -> Plan:
         """The plan with everything in it resolved."""

@@ -1,14 +1,15 @@
 """Bring a resolved plan into the few shapes that whence reads, with Spark's own rules.
 
 Names and sugar go first (aliases, pipe markers, SQL functions, CTEs), then the correlated
-subqueries become joins, then set operations become joins and aggregates. A predicate inside a
-subquery joins the main tree only when the subquery around it has been rewritten, so the rewriting
-repeats until nothing changes. What is left are uncorrelated scalar subqueries; their plans are
-normalised in the same way, in place.
+subqueries become joins, then set operations become joins and aggregates. A subquery can stand
+inside another one: as in Spark's optimizer the inner one is rewritten first, after the predicates
+that tie the outer one to its surroundings have been pulled out of it. What is left are
+uncorrelated scalar subqueries; their plans are normalised in the same way, in place.
 
 No rule here moves or prunes anything: the plan still says what the person wrote.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from whence.errors import UnsupportedError
@@ -30,11 +31,14 @@ FINISH = (
     _OPTIMIZER + "RewriteAsOfJoin",
     _OPTIMIZER + "RewriteNearestByJoin",
 )
-# Correlated subqueries to joins, repeated to a fixed point.
-SUBQUERIES = (
+# Correlated predicates out of subqueries.
+PULL_UP = (
     _OPTIMIZER + "OptimizeOneRowRelationSubquery",
     _OPTIMIZER + "PullOutNestedDataOuterRefExpressions",
     _OPTIMIZER + "PullupCorrelatedPredicates",
+)
+# Subqueries to joins.
+SUBQUERIES = (
     _OPTIMIZER + "RewriteCorrelatedScalarSubquery",
     _OPTIMIZER + "RewriteLateralSubquery",
     _OPTIMIZER + "RewritePredicateSubquery",
@@ -46,7 +50,6 @@ OPERATORS = (
     _OPTIMIZER + "ReplaceDistinctWithAggregate",
     _OPTIMIZER + "ReplaceDeduplicateWithAggregate",
 )
-_MAX_ROUNDS = 32
 _PIECE = 6000
 
 
@@ -68,29 +71,28 @@ def plan_text(session: Any, jvm_plan: Any) -> str:
     acknowledgement), whatever its size; pieces that fit a buffer do not.
     """
     rules = _Rules.of(session)
-    buffer = rules.json(jvm_plan)
-    length = buffer.length()
-    return "".join(buffer.substring(i, min(i + _PIECE, length)) for i in range(0, length, _PIECE))
+    text = rules.json(jvm_plan)
+    return rules.json(_listed(rules, jvm_plan)) if '"projections":null' in text else text
 
 
 def _normalise(rules: "_Rules", plan: Any) -> Any:
-    """One plan to a fixed point, then the plans of the scalar subqueries that are left in it."""
+    """One plan, with the plans of its subqueries."""
     plan = rules.apply(FINISH, plan)
-    for _ in range(_MAX_ROUNDS):
-        if not rules.has(plan, "PLAN_EXPRESSION"):
-            return rules.apply(OPERATORS, plan)
-        rewritten = rules.apply((*SUBQUERIES, *FINISH), plan)
-        if rewritten.fastEquals(plan):
-            break
-        plan = rewritten
-    else:
-        raise UnsupportedError(
-            f"subqueries are nested more than {_MAX_ROUNDS} deep; write the inner ones as "
-            "temporary views or joins"
-        )
-    plan = _rewrite_inner(rules, rules.apply(OPERATORS, plan))
+    if rules.has(plan, "PLAN_EXPRESSION"):
+        plan = rules.apply(PULL_UP, plan)
+        if any(rules.has(inner, "PLAN_EXPRESSION") for inner in _list(plan.subqueriesAll())):
+            plan = _map_subqueries(rules, plan, _normalise_nested)
+        plan = rules.apply((*SUBQUERIES, *FINISH), plan)
+    plan = rules.apply(OPERATORS, plan)
     _refuse_leftovers(rules, plan)
+    if rules.has(plan, "SCALAR_SUBQUERY"):
+        plan = _map_subqueries(rules, plan, _normalise)
     return plan
+
+
+def _normalise_nested(rules: "_Rules", plan: Any) -> Any:
+    """A subquery's plan, if it holds subqueries of its own; else its time has not come."""
+    return _normalise(rules, plan) if rules.has(plan, "PLAN_EXPRESSION") else plan
 
 
 def _refuse_leftovers(rules: "_Rules", plan: Any) -> None:
@@ -98,69 +100,81 @@ def _refuse_leftovers(rules: "_Rules", plan: Any) -> None:
     for pattern, what in _LEFTOVERS.items():
         if rules.has(plan, pattern):
             raise UnsupportedError(
-                f"{what} is left after Spark's own rewriting of subqueries:\n"
+                f"{what} is left after Spark's own rewriting of subqueries, in\n"
                 f"{str(plan.toString())[:2000]}\nwrite it as a join"
             )
 
 
 _LEFTOVERS = {
-    "OUTER_REFERENCE": "a correlated subquery",
+    "OUTER_REFERENCE": "a reference from a correlated subquery to the query around it",
     "EXISTS_SUBQUERY": "an EXISTS subquery",
     "LIST_SUBQUERY": "an IN subquery",
     "LATERAL_SUBQUERY": "a lateral subquery",
-    "CTE": "a common table expression",
 }
+_Change = Callable[["_Rules", Any], Any]
 
 
-def _rewrite_inner(rules: "_Rules", plan: Any) -> Any:
-    """Normalise the plans of the scalar subqueries that stand in `plan`'s expressions."""
-    if not rules.has(plan, "SCALAR_SUBQUERY"):
+def _map_subqueries(rules: "_Rules", plan: Any, change: _Change) -> Any:
+    """`plan` with the plan of each subquery in its expressions changed."""
+    if not rules.has(plan, "PLAN_EXPRESSION"):
         return plan
     children = _list(plan.children())
-    fresh = [_rewrite_inner(rules, child) for child in children]
+    fresh = [_map_subqueries(rules, child, change) for child in children]
     if any(new is not old for new, old in zip(fresh, children, strict=True)):
         plan = plan.withNewChildren(rules.seq(fresh))
     if plan.subqueries().isEmpty():
         return plan
-    arguments, changed = [], False
-    for value in _list(plan.productIterator().toSeq()):
-        new = _rewrite_value(rules, value)
-        changed |= new is not value
-        arguments.append(new)
-    return plan.makeCopy(rules.array(arguments)) if changed else plan
+    values = _list(plan.productIterator().toSeq())
+    arguments = [_map_value(rules, value, change) for value in values]
+    if all(new is old for new, old in zip(arguments, values, strict=True)):
+        return plan
+    return plan.makeCopy(rules.array(arguments))
 
 
-def _rewrite_value(rules: "_Rules", value: Any) -> Any:
-    """An argument of a plan node with the subqueries in it normalised; itself if none changed."""
+def _map_value(rules: "_Rules", value: Any, change: _Change) -> Any:
+    """An argument of a plan node with the subqueries in it changed; itself if none did."""
     if not hasattr(value, "getClass"):
         return value
     if rules.is_a(value, "expression"):
-        return _rewrite_expression(rules, value)
+        return _map_expression(rules, value, change)
     if rules.is_a(value, "some"):
         inner = value.get()
-        new = _rewrite_value(rules, inner)
+        new = _map_value(rules, inner, change)
         return value if new is inner else rules.some(new)
     if rules.is_a(value, "seq"):
         items = _list(value)
-        fresh = [_rewrite_value(rules, item) for item in items]
+        fresh = [_map_value(rules, item, change) for item in items]
         if all(new is old for new, old in zip(fresh, items, strict=True)):
             return value
         return rules.seq(fresh)
     return value
 
 
-def _rewrite_expression(rules: "_Rules", expression: Any) -> Any:
-    if not rules.has(expression, "SCALAR_SUBQUERY"):
+def _map_expression(rules: "_Rules", expression: Any, change: _Change) -> Any:
+    if not rules.has(expression, "PLAN_EXPRESSION"):
         return expression
     if rules.is_a(expression, "subquery"):
         plan = expression.plan()
-        fresh = _normalise(rules, plan)
-        return expression if fresh.fastEquals(plan) else expression.withNewPlan(fresh)
+        fresh = change(rules, plan)
+        return expression if fresh is plan else expression.withNewPlan(fresh)
     children = _list(expression.children())
-    fresh = [_rewrite_expression(rules, child) for child in children]
-    if all(new is old for new, old in zip(fresh, children, strict=True)):
+    changed = [_map_expression(rules, child, change) for child in children]
+    if all(new is old for new, old in zip(changed, children, strict=True)):
         return expression
-    return expression.withNewChildren(rules.seq(fresh))
+    return expression.withNewChildren(rules.seq(changed))
+
+
+def _listed(rules: "_Rules", plan: Any) -> Any:
+    """`plan` with the projections of each Expand as Scala Lists: Spark writes no others as JSON."""
+    plan = _map_subqueries(rules, plan, _listed)
+    children = _list(plan.children())
+    fresh = [_listed(rules, child) for child in children]
+    if any(new is not old for new, old in zip(fresh, children, strict=True)):
+        plan = plan.withNewChildren(rules.seq(fresh))
+    if plan.getClass().getSimpleName() != "Expand":
+        return plan
+    projections = rules.seq([p.toList() for p in _list(plan.projections())]).toList()
+    return plan.makeCopy(rules.array([projections, plan.output().toList(), plan.child()]))
 
 
 def _list(seq: Any) -> list[Any]:
@@ -183,7 +197,7 @@ class _Rules:
         self._jvm = jvm
         self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         patterns = self._object(_CATALYST + "trees.TreePattern")
-        names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY"}
+        names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY", "CTE"}
         self._patterns = {name: getattr(patterns, name)() for name in names}
         self._classes = {
             "expression": self._class(_CATALYST + "expressions.Expression"),
@@ -192,7 +206,8 @@ class _Rules:
             "seq": self._class("scala.collection.Seq"),
         }
         self._rules = {
-            name: self._object(name, missing_ok=True) for name in (*FINISH, *SUBQUERIES, *OPERATORS)
+            name: self._object(name, missing_ok=True)
+            for name in (*FINISH, *PULL_UP, *SUBQUERIES, *OPERATORS)
         }
         self._json = self._object("org.json4s.jackson.JsonMethods").mapper()
         self._inline_ctes = self._make_inline_ctes()
@@ -217,11 +232,14 @@ class _Rules:
         """Whether a Java object is an instance of one of the classes known here."""
         return bool(self._classes[kind].isInstance(value))
 
-    def json(self, plan: Any) -> Any:
-        """A plan's JSON text, left in the JVM."""
+    def json(self, plan: Any) -> str:
+        """A plan's JSON text."""
         writer = self._jvm.java.io.StringWriter()
         self._json.writeValue(writer, plan.jsonValue())
-        return writer.getBuffer()
+        buffer = writer.getBuffer()
+        length = buffer.length()
+        pieces = range(0, length, _PIECE)
+        return "".join(buffer.substring(i, min(i + _PIECE, length)) for i in pieces)
 
     def seq(self, items: list[Any]) -> Any:
         """A Scala Seq."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,12 +14,14 @@ from whence.spark.stored import Stored
 
 
 def read_output(
-    gateway: Gateway, stored: Stored, paths: Sequence[str], ordered: bool, session: SparkSession
+    gateway: Gateway, stored: Stored, folder: str, ordered: bool, session: SparkSession
 ) -> DataFrame:
     """The rows of an output dataset, without the slots, in the user's session."""
-    schema = StructType.fromJson(stored.properties["stored"])
-    frame = session.read.schema(schema).parquet(*paths)
-    if ordered and len(paths) > 0:
+    full = StructType.fromJson(stored.properties["stored"])
+    physical = set(stored.properties["physical"])
+    schema = StructType([field for field in full.fields if field.name in physical])
+    frame = session.read.schema(schema).parquet(folder)
+    if ordered:
         frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
     plan = frame._jdf.queryExecution().analyzed()
     have = {str(a.name()): a for a in gateway.output(plan)}

@@ -96,12 +96,16 @@ class Leaves:
         `needed` are the ids of the attributes that the pipeline looks at.
         """
         if found.format == "parquet":
-            own = self._shelf.own(found.location)
-            stored = own or self._parquet(found, name)
+            stored = self._own(found) or self._parquet(found, name)
             return located(self._gateway, found.node, stored, operator), stored
         if found.format == "range":
             return self._range(found, operator, name)
         return self._snapshot(found, operator, name, needed)
+
+    def _own(self, found: Found) -> Stored | None:
+        """The output of an earlier step or run, if that is what the leaf reads."""
+        folders = {uri.rsplit("/", 1)[0] for uri in found.uris}
+        return self._shelf.own(folders.pop()) if len(folders) == 1 else None
 
     # --- Parquet where it lies --------------------------------------------------------------
 

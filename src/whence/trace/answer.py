@@ -57,6 +57,10 @@ class SourceRows:
             f"{_role('role')} AS role FROM {self._hits} ORDER BY locator"
         )
 
+    def contributing(self) -> str:
+        """A table with the locators of the contributing rows."""
+        return self._tables.table("kept", f"SELECT locator FROM {self._hits} WHERE role")
+
     def to_arrow(self, *, role: str | None = None, extra: bool = False) -> Any:
         """The rows as an Arrow table, in the order of the source.
 

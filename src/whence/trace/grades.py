@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from whence import plan as ops
-from whence.plan import Operator, walk
-
-try:
-    from whence.plan import unsafe_paths
-except ImportError:
-    def unsafe_paths(plan): return ()
+from whence.plan import Operator, unsafe_paths, walk
 
 if TYPE_CHECKING:
     from whence.trace.backward import Backward

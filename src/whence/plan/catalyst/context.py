@@ -1,11 +1,13 @@
 """What the reader of one node is given."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whence.plan.catalyst.flow import Flow
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.scope import Attributes
-from whence.plan.catalyst.shapes import Flow
+from whence.plan.catalyst.shapes import unique
 from whence.plan.catalyst.sql import Writer, deterministic
 from whence.plan.operators import Column, Operator
 from whence.plan.paths import Move, Path
@@ -27,21 +29,39 @@ class Context:
     def common(
         self,
         output: tuple[Column, ...],
-        expressions: tuple[Node, ...] = (),
+        *,
+        decides: Sequence[Node] = (),
+        looks: Sequence[Node] = (),
+        reads: Sequence[Node] = (),
         moves: tuple[Move, ...] = (),
-        reads: tuple[Path, ...] | None = None,
+        whole: tuple[Path, ...] = (),
     ) -> dict[str, Any]:
-        """The fields that all operators have; `expressions` are what the operator looks at."""
+        """The fields that all operators have.
+
+        `decides` are expressions that decide about rows, `looks` and `reads` those that make
+        columns: of `looks` a value only handed on is not read. `whole` are paths that decide.
+        """
+        deciding = unique((*whole, *self.flow.paths(decides)))
         return {
             "id": self.id,
             "node": self.node.name,
             "output": output,
             "children": self.children,
             "subqueries": self.subqueries,
-            "deterministic": all(map(deterministic, expressions)),
-            "reads": self.flow.reads(expressions) if reads is None else reads,
+            "deterministic": all(map(deterministic, (*decides, *looks, *reads))),
+            "reads": unique((*deciding, *self.flow.paths(reads), *self.flow.looks(looks))),
+            "decides": deciding,
             "moves": moves,
         }
+
+    @property
+    def everything(self) -> tuple[Path, ...]:
+        """The paths of all columns of all children."""
+        return tuple(
+            Path(column.number, column.name, (), i)
+            for i, child in enumerate(self.children)
+            for column in child.output
+        )
 
     @property
     def input(self) -> tuple[Column, ...]:

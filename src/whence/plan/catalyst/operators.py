@@ -11,9 +11,9 @@ from whence.plan import operators as plan
 from whence.plan import tree
 from whence.plan.catalyst import leaves, rows, shaping, types
 from whence.plan.catalyst.context import Context
+from whence.plan.catalyst.flow import Flow
 from whence.plan.catalyst.nodes import Node, parse, subqueries
 from whence.plan.catalyst.scope import Attributes, Names
-from whence.plan.catalyst.shapes import Flow
 from whence.plan.catalyst.sql import Writer
 from whence.plan.operators import Operator
 from whence.plan.tree import walk
@@ -115,7 +115,7 @@ def _with_schema(root: Operator, schema_json: str) -> Operator:
         return root
     fields = json.loads(schema_json)["fields"]
     output = tuple(
-        replace(column, type=types.text(field["type"]), nullable=field["nullable"])
+        replace(column, type=types.field_text(field), nullable=field["nullable"])
         for column, field in zip(root.output, fields, strict=True)
     )
     return replace(root, output=output)

@@ -40,7 +40,7 @@ def filter_rows(context: Context) -> Filter:
     """Filter."""
     condition = _one(context, "condition")
     return Filter(
-        **context.common(context.input, (condition,)),
+        **context.common(context.input, decides=(condition,)),
         predicate=context.writer.expression(condition),
     )
 
@@ -58,10 +58,10 @@ def join(context: Context) -> Join:
     used = (condition,) if condition else ()
     moves: tuple[Move, ...] = ()
     if existence and condition:
-        reads = context.flow.reads(used)
+        reads = context.flow.paths(used)
         moves = (Move(Path(existence.number, existence.name), reads, "computed"),)
     return Join(
-        **context.common(_joined(context, _JOINS[name], existence), used, moves),
+        **context.common(_joined(context, _JOINS[name], existence), decides=used, moves=moves),
         type=_JOINS[name],
         predicate=context.writer.expression(condition) if condition else None,
         existence=existence,
@@ -113,22 +113,16 @@ def union(context: Context) -> Union:
 def except_all(context: Context) -> Except:
     """EXCEPT ALL compares whole rows."""
     return Except(
-        **context.common(context.input, reads=_all(context)), all=bool(context.node.fields["isAll"])
+        **context.common(context.input, whole=context.everything),
+        all=bool(context.node.fields["isAll"]),
     )
 
 
 def intersect_all(context: Context) -> Intersect:
     """INTERSECT ALL compares whole rows."""
     return Intersect(
-        **context.common(context.input, reads=_all(context)), all=bool(context.node.fields["isAll"])
-    )
-
-
-def _all(context: Context) -> tuple[Path, ...]:
-    return tuple(
-        Path(column.number, column.name, (), i)
-        for i, child in enumerate(context.children)
-        for column in child.output
+        **context.common(context.input, whole=context.everything),
+        all=bool(context.node.fields["isAll"]),
     )
 
 
@@ -136,7 +130,7 @@ def sort(context: Context) -> Sort:
     """Sort, of the whole result or within partitions."""
     orders = context.node.expressions("order")
     return Sort(
-        **context.common(context.input, orders),
+        **context.common(context.input, decides=orders),
         order=tuple(map(context.writer.sort_key, orders)),
         whole=bool(context.node.fields["global"]),
     )
@@ -146,7 +140,7 @@ def limit(context: Context) -> Limit:
     """GlobalLimit and LocalLimit."""
     expression = _one(context, "limitExpr")
     return Limit(
-        **context.common(context.input, (expression,)),
+        **context.common(context.input, decides=(expression,)),
         limit=context.writer.expression(expression),
         local=context.node.name == "LocalLimit",
     )
@@ -156,7 +150,7 @@ def offset(context: Context) -> Offset:
     """Offset."""
     expression = _one(context, "offsetExpr")
     return Offset(
-        **context.common(context.input, (expression,)),
+        **context.common(context.input, decides=(expression,)),
         offset=context.writer.expression(expression),
     )
 
@@ -165,7 +159,8 @@ def tail(context: Context) -> Tail:
     """Tail."""
     expression = _one(context, "limitExpr")
     return Tail(
-        **context.common(context.input, (expression,)), limit=context.writer.expression(expression)
+        **context.common(context.input, decides=(expression,)),
+        limit=context.writer.expression(expression),
     )
 
 
@@ -195,7 +190,7 @@ def repartition(context: Context) -> Repartition:
     partitions = node.fields.get("numPartitions", node.fields.get("optNumPartitions"))
     plain = tuple(key.children[0] if key.name == "SortOrder" else key for key in keys)
     return Repartition(
-        **context.common(context.input, keys),
+        **context.common(context.input, looks=keys),
         how=how,
         partitions=partitions if isinstance(partitions, int) else None,
         keys=context.writer.expressions(plain),
@@ -211,7 +206,7 @@ def observe(context: Context) -> Observe:
     """`df.observe`."""
     metrics = context.node.expressions("metrics")
     return Observe(
-        **context.common(context.input, metrics),
+        **context.common(context.input, looks=metrics),
         name=str(context.node.fields.get("name")),
         metrics=context.writer.expressions(metrics),
     )

@@ -19,6 +19,7 @@ class Attributes:
     nullable: dict[int, bool] = field(default_factory=dict)
     qualifiers: dict[int, str] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
+    _keys: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, items: Any) -> "Attributes":
@@ -36,11 +37,18 @@ class Attributes:
 
     def number(self, key: int) -> int:
         """The plan's own number for an expression id, given out in order of first use."""
-        return self._numbers.setdefault(key, len(self._numbers))
+        if key not in self._numbers:
+            self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return self._numbers[key]
+
+    def key(self, number: int) -> int:
+        """The expression id behind one of the plan's own numbers."""
+        return self._keys[number]
 
     def qualifier(self, number: int) -> str | None:
         """The alias under which a column is known, by the plan's own number."""
-        return self.qualifiers.get(next((k for k, n in self._numbers.items() if n == number), -1))
+        return self.qualifiers.get(self.key(number))
 
     def column(self, node: Node) -> Column:
         """The output column that an attribute or an alias makes."""

@@ -1,66 +1,221 @@
-"""Where the parts of a value come from: an expression read as moves of paths."""
+"""The shape of a value: which parts of it come from where.
 
-from collections.abc import Mapping, Sequence
+An expression is evaluated over shapes instead of values. `struct(a, b.c)` has the shape of a
+struct whose parts are copies of two paths; `transform(xs, x -> x.y)` has the shape of an array
+whose items are copies of `xs[].y`. Taking a field of a struct that was just made finds the part it
+was made of, so that paths stay exact through restructuring.
+"""
 
-from whence.plan.catalyst.nodes import Node
-from whence.plan.catalyst.scope import Attributes
-from whence.plan.operators import Column, Operator
-from whence.plan.paths import Move, Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from whence.plan.paths import Field, Item, Key, Path, Positions, Step, Value
 
 
-class Flow:
-    """The paths of one operator's inputs, and how its expressions use them."""
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The value at a path, with all that is inside it."""
 
-    __slots__ = ("_attributes", "_inputs", "_subqueries")
+    path: Path
+    positions: Positions = "same"
 
-    def __init__(
-        self,
-        attributes: Attributes,
-        children: Sequence[Operator],
-        plans: Sequence[Operator],
-        positions: Mapping[int, int],
-    ) -> None:
-        self._attributes = attributes
-        self._inputs: dict[int, Path] = {}
-        for i, child in enumerate(children):
-            for column in child.output:
-                self._inputs.setdefault(column.number, Path(column.number, column.name, (), i))
-        self._subqueries = {
-            key: Path(plans[i].output[0].number, plans[i].output[0].name, (), len(children) + i)
-            for key, i in positions.items()
-        }
 
-    def reads(self, expressions: Sequence[Node]) -> tuple[Path, ...]:
-        """The input paths that the expressions look at."""
-        found: dict[Path, None] = {}
-        for expression in expressions:
-            for part in expression.walk():
-                if part.name == "AttributeReference":
-                    path = self._inputs.get(self._attributes.number(part.id))
-                    if path:
-                        found.setdefault(path)
-                elif part.name == "ScalarSubquery":
-                    found.setdefault(self._subqueries[part.id])
-        return tuple(found)
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A value computed from paths; none makes a constant. `opaque` is the seed's ⊥."""
 
-    def moves(self, output: Sequence[Column], expressions: Sequence[Node]) -> tuple[Move, ...]:
-        """How each expression makes its output column."""
-        return tuple(
-            Move(Path(column.number, column.name), self.reads((node,)), "computed")
-            for column, node in zip(output, expressions, strict=True)
-            if node.name == "Alias"
-        )
+    inputs: tuple[Path, ...] = ()
+    opaque: bool = False
 
-    def alternatives(
-        self, output: Sequence[Column], lists: Sequence[Sequence[Node]]
-    ) -> tuple[Move, ...]:
-        """How the lists of an Expand make its output columns, each list for some rows."""
-        return tuple(
-            Move(Path(c.number, c.name), self.reads([listed[i] for listed in lists]), "computed")
-            for i, c in enumerate(output)
-        )
 
-    def generated(self, output: Sequence[Column], generator: Node) -> tuple[Move, ...]:
-        """How a generator makes its columns."""
-        reads = self.reads((generator,))
-        return tuple(Move(Path(c.number, c.name), reads, "computed") for c in output)
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A struct made of parts."""
+
+    parts: "tuple[tuple[str, Shape], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array whose items all have one shape; or, if `listed`, one shape each."""
+
+    items: "tuple[Shape, ...]"
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A map made of keys and values."""
+
+    key: "Shape"
+    value: "Shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several values, chosen by looking at `by`."""
+
+    options: "tuple[Shape, ...]"
+    by: tuple[Path, ...] = ()
+
+
+Shape: TypeAlias = Copy | Made | Struct | Array | Map | Choice
+NOTHING = Made()
+
+
+def unique(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Each path once, in order."""
+    return tuple(dict.fromkeys(paths))
+
+
+def paths_in(shape: Shape) -> Iterator[Path]:
+    """All input paths that a value is made of or was chosen by."""
+    match shape:
+        case Copy(path):
+            yield path
+        case Made(inputs):
+            yield from inputs
+        case Struct(parts):
+            for _, part in parts:
+                yield from paths_in(part)
+        case Array(items):
+            for each in items:
+                yield from paths_in(each)
+        case Map(key, value):
+            yield from paths_in(key)
+            yield from paths_in(value)
+        case Choice(options, by):
+            yield from by
+            for option in options:
+                yield from paths_in(option)
+
+
+def made(shapes: Iterable[Shape], *, opaque: bool = False) -> Made:
+    """A value computed from others."""
+    each = tuple(shapes)
+    return Made(unique(path for shape in each for path in paths_in(shape)), opaque or _opaque(each))
+
+
+def _opaque(shapes: Iterable[Shape]) -> bool:
+    """Whether a value that cannot be looked into is among these."""
+    for shape in shapes:
+        match shape:
+            case Made(opaque=True):
+                return True
+            case Struct(parts):
+                found = _opaque(part for _, part in parts)
+            case Array(items) | Choice(items):
+                found = _opaque(items)
+            case Map(key, value):
+                found = _opaque((key, value))
+            case _:
+                found = False
+        if found:
+            return True
+    return False
+
+
+def choice(options: Iterable[Shape], by: Iterable[Path] = ()) -> Shape:
+    """One of the options; a single one that nothing chose is itself."""
+    flat: dict[Shape, None] = {}
+    looked = list(by)
+    for option in options:
+        if isinstance(option, Choice):
+            looked += option.by
+            flat.update(dict.fromkeys(option.options))
+        else:
+            flat[option] = None
+    if len(flat) > 1:
+        flat.pop(NOTHING, None)
+    if len(flat) == 1 and not looked:
+        return next(iter(flat))
+    return Choice(tuple(flat), unique(looked))
+
+
+def field(shape: Shape, name: str) -> Shape:
+    """A field of a struct."""
+    match shape:
+        case Struct(parts):
+            return next((part for n, part in parts if n.lower() == name.lower()), NOTHING)
+        case _:
+            return _into(shape, Field(name), lambda inner: field(inner, name))
+
+
+def item(shape: Shape, position: int | None = None) -> Shape:
+    """An item of an array: any, or the one at a position."""
+    match shape:
+        case Array(items, listed):
+            if listed and position is not None:
+                return items[position] if 0 <= position < len(items) else NOTHING
+            return choice(items)
+        case _:
+            return _into(shape, Item(position), lambda inner: item(inner, position))
+
+
+def key(shape: Shape) -> Shape:
+    """Any key of a map."""
+    match shape:
+        case Map(found, _):
+            return found
+        case _:
+            return _into(shape, Key(), key)
+
+
+def value(shape: Shape, of: str | None = None) -> Shape:
+    """A value of a map: any, or the one under a key."""
+    match shape:
+        case Map(_, found):
+            return found
+        case _:
+            return _into(shape, Value(of), lambda inner: value(inner, of))
+
+
+def _into(shape: Shape, step: Step, again: Callable[[Shape], Shape]) -> Shape:
+    match shape:
+        case Copy(path, positions):
+            return Copy(path.then(step), positions)
+        case Choice(options, by):
+            return choice((again(option) for option in options), by)
+        case _:
+            return made((shape,))
+
+
+def unordered(shape: Shape) -> Shape:
+    """The same value where positions on the way are no longer known."""
+    match shape:
+        case Copy():
+            return replace(shape, positions="any")
+        case Struct(parts):
+            return Struct(tuple((name, unordered(part)) for name, part in parts))
+        case Array(items):
+            return Array(tuple(unordered(each) for each in items))
+        case Map(found, under):
+            return Map(unordered(found), unordered(under))
+        case Choice(options, by):
+            return Choice(tuple(unordered(option) for option in options), by)
+        case Made():
+            return shape
+
+
+def from_witness(shape: Shape) -> Shape:
+    """The same value where positions come from the witness (a generator, a group)."""
+    match shape:
+        case Copy(_, "same"):
+            return replace(shape, positions="witness")
+        case Struct(parts):
+            return Struct(tuple((name, from_witness(part)) for name, part in parts))
+        case Array(items, listed):
+            return Array(tuple(from_witness(each) for each in items), listed)
+        case Map(found, under):
+            return Map(from_witness(found), from_witness(under))
+        case Choice(options, by):
+            return Choice(tuple(from_witness(option) for option in options), by)
+        case _:
+            return shape
+
+
+def choose(shape: Shape, by: Iterable[Path]) -> Shape:
+    """The same value, with more that was looked at to choose it."""
+    looked = unique(by)
+    return choice((shape,), looked) if looked else shape

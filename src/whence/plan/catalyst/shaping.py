@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from whence.plan.catalyst.context import Context
 from whence.plan.catalyst.nodes import Node, parse
-from whence.plan.catalyst.sql import frame_text
+from whence.plan.catalyst.shapes import unique
+from whence.plan.catalyst.sql import deterministic, frame_text
 from whence.plan.operators import (
     Aggregate,
     AggregateCall,
@@ -20,7 +22,7 @@ from whence.plan.operators import (
     Window,
     WindowCall,
 )
-from whence.plan.paths import Move, Path
+from whence.plan.paths import Move, Path, quote
 
 
 def project(context: Context) -> Project:
@@ -29,7 +31,8 @@ def project(context: Context) -> Project:
     output = tuple(context.attributes.column(node) for node in listed)
     moves = context.flow.moves(output, listed)
     return Project(
-        **context.common(output, listed, moves), projections=context.writer.expressions(listed)
+        **context.common(output, looks=listed, moves=moves),
+        projections=context.writer.expressions(listed),
     )
 
 
@@ -42,7 +45,7 @@ def expand(context: Context) -> Expand:
     every = tuple(node for listed in lists for node in listed)
     moves = context.flow.alternatives(output, lists)
     return Expand(
-        **context.common(output, every, moves),
+        **context.common(output, looks=every, moves=moves),
         projections=tuple(context.writer.expressions(listed) for listed in lists),
     )
 
@@ -60,8 +63,9 @@ def generate(context: Context) -> Generate:
     dropped = set(node.fields.get("unrequiredChildIndex") or ())
     kept = tuple(column for i, column in enumerate(context.input) if i not in dropped)
     moves = context.flow.generated(generated, generator)
+    common = context.common(kept + generated, moves=moves, whole=context.flow.unnested(generator))
     return Generate(
-        **context.common(kept + generated, (generator,), moves),
+        **{**common, "deterministic": deterministic(generator)},
         generator=context.writer.expression(generator),
         function=generator.name,
         outer=outer,
@@ -77,15 +81,21 @@ def aggregate(context: Context) -> Aggregate:
     calls = tuple(
         _aggregate_call(context, result, part, column)
         for result, column in zip(results, output, strict=True)
-        for part in result.walk()
-        if part.name == "AggregateExpression"
+        for part in _calls((result,))
     )
     moves = context.flow.moves(output, results)
     return Aggregate(
-        **context.common(output, (*keys, *results), moves),
+        **context.common(output, decides=keys, looks=results, reads=_calls(results), moves=moves),
         keys=context.writer.expressions(keys),
         results=context.writer.expressions(results),
         aggregates=calls,
+    )
+
+
+def _calls(results: Sequence[Node]) -> tuple[Node, ...]:
+    """The aggregate calls in results: an aggregate looks at its arguments in every row."""
+    return tuple(
+        part for result in results for part in result.walk() if part.name == "AggregateExpression"
     )
 
 
@@ -117,7 +127,7 @@ def window(context: Context) -> Window:
     )
     moves = context.flow.moves(made, listed)
     return Window(
-        **context.common(context.input + made, (*listed, *partition, *order), moves),
+        **context.common(context.input + made, reads=(*listed, *partition, *order), moves=moves),
         partition=context.writer.expressions(partition),
         order=tuple(map(context.writer.sort_key, order)),
         functions=calls,
@@ -139,55 +149,42 @@ def _window_call(context: Context, call: Node, column: Column) -> WindowCall:
 
 def map_batches(context: Context) -> MapBatches:
     """mapInPandas, mapInArrow."""
-    name, arguments, output, moves = _python(context, "functionExpr")
-    return MapBatches(**context.common(output, arguments, moves), function=name)
+    return MapBatches(**_python(context), function=_function(context))
 
 
 def map_groups(context: Context) -> MapGroups:
     """applyInPandas, applyInArrow."""
-    name, arguments, output, moves = _python(context, "functionExpr")
     keys = context.node.expressions("groupingAttributes")
     return MapGroups(
-        **context.common(output, (*keys, *arguments), moves),
-        function=name,
-        keys=context.writer.expressions(keys),
+        **_python(context), function=_function(context), keys=context.writer.expressions(keys)
     )
 
 
 def map_cogroups(context: Context) -> MapCogroups:
-    """Cogrouped applyInPandas, applyInArrow."""
-    name, _, output, _ = _python(context, "functionExpr")
+    """Cogrouped applyInPandas, applyInArrow; the keys are the first columns of each input."""
     fields = context.node.fields
-    reads = tuple(
-        Path(column.number, column.name, (), i)
-        for i, child in enumerate(context.children)
-        for column in child.output
-    )
     left, right = (child.output for child in context.children)
     return MapCogroups(
-        **context.common(output, (), _undefined(output, reads), reads),
-        function=name,
+        **_python(context),
+        function=_function(context),
         left_keys=_keys(left[: int(fields["leftGroupingLen"])]),
         right_keys=_keys(right[: int(fields["rightGroupingLen"])]),
     )
 
 
 def _keys(columns: Sequence[Column]) -> tuple[Expression, ...]:
-    return tuple(Expression(column.name) for column in columns)
+    return tuple(Expression(quote(column.name)) for column in columns)
 
 
-def _python(
-    context: Context, field: str
-) -> tuple[str, tuple[Node, ...], tuple[Column, ...], tuple[Move, ...]]:
-    """A Python function over rows: what it is called, what it sees, what it gives (all ⊥)."""
-    function = context.node.expression(field)
-    if function is None:
-        raise ValueError(f"{context.node.name} has no {field} in the plan's text")
-    output = context.columns("output")
-    reads = context.flow.reads(function.children)
-    name = str(function.fields.get("name") or "function")
-    return name, (function,), output, _undefined(output, reads)
+def _function(context: Context) -> str:
+    function = context.node.expression("functionExpr")
+    return str(function.fields.get("name") if function else "function")
 
 
-def _undefined(output: Sequence[Column], reads: tuple[Path, ...]) -> tuple[Move, ...]:
-    return tuple(Move(Path(c.number, c.name), reads, "undefined") for c in output)
+def _python(context: Context) -> dict[str, Any]:
+    """A Python function over rows sees all of its input, and nobody sees into it (⊥)."""
+    output, reads = context.columns("output"), context.everything
+    moves = tuple(Move(Path(c.number, c.name), unique(reads), "undefined") for c in output)
+    function = context.node.expression("functionExpr")
+    common = context.common(output, moves=moves, whole=reads)
+    return {**common, "deterministic": function is None or deterministic(function)}

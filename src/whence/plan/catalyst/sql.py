@@ -39,7 +39,7 @@ _BINARY = {
     "IntegralDivide": ("DIV", 8),
     "Remainder": ("%", 8),
 }
-_ATOM = 10
+_COMPARISON, _ATOM = 4, 10
 _FUNCTIONS = {
     "Average": "avg",
     "StringTrim": "trim",
@@ -75,8 +75,7 @@ _TRANSPARENT = classes(
 )
 _NON_DETERMINISTIC = classes(
     "Rand Randn Uuid Shuffle MonotonicallyIncreasingID SparkPartitionID InputFileName "
-    "InputFileBlockStart InputFileBlockLength CallMethodViaReflection RandStr Uniform First Last "
-    "CollectList CollectSet ListAgg AwaitReply CurrentBatchTimestamp TryReflect"
+    "InputFileBlockStart InputFileBlockLength CallMethodViaReflection RandStr Uniform TryReflect"
 )
 _SILENT = frozenset(("Alias", "AttributeReference", "Literal", "NamedLambdaVariable"))
 
@@ -122,7 +121,7 @@ class Writer:
             return self.names.text(node), _ATOM
         if name in _BINARY and len(node.children) >= 2:
             symbol, strength = _BINARY[name]
-            left = self._at(node.children[0], strength)
+            left = self._at(node.children[0], strength + (strength == _COMPARISON))
             right = self._at(node.children[1], strength if name in ("And", "Or") else strength + 1)
             return f"{left} {symbol} {right}", strength
         if name in _TRANSPARENT and node.children:
@@ -339,6 +338,10 @@ def _named_lambda(writer: Writer, node: Node) -> tuple[str, int]:
     return str(node.fields["name"]), _ATOM
 
 
+def _variable(writer: Writer, node: Node) -> tuple[str, int]:
+    return str(node.fields.get("originalNameParts")).strip("[]").replace(", ", "."), _ATOM
+
+
 def _suffix(words: str) -> Callable[[Writer, Node], tuple[str, int]]:
     return lambda writer, node: (f"{writer._at(node.children[0], 5)} {words}", 4)
 
@@ -383,6 +386,7 @@ _SPECIAL: dict[str, Callable[[Writer, Node], tuple[str, int]]] = {
     "IsNull": _suffix("IS NULL"),
     "IsNotNull": _suffix("IS NOT NULL"),
     "UnaryMinus": _negative,
+    "VariableReference": _variable,
     "Collate": _collate,
     "UpdateFields": _update_fields,
 }

@@ -41,6 +41,16 @@ def text(data_type: DataType) -> str:
             return UNKNOWN
 
 
+def field_text(found: Mapping[str, Any]) -> str:
+    """The type of a schema's field; Spark keeps collations apart, in the field's metadata."""
+    collations = found.get("metadata", {}).get("__COLLATIONS")
+    if not collations:
+        return text(found["type"])
+    if found["type"] != "string":
+        return UNKNOWN
+    return f"string collate {collations[found['name']].rpartition('.')[2]}"
+
+
 def fields(data_type: DataType) -> tuple[str, ...]:
     """The names of a struct's fields."""
     match data_type:

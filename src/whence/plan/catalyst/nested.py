@@ -1,0 +1,218 @@
+"""Functions over parts of values: fields and items taken, structs and arrays made, lambdas."""
+
+from whence.plan.catalyst import shapes, types
+from whence.plan.catalyst.arguments import Arguments, Rule, looked
+from whence.plan.catalyst.nodes import parse
+from whence.plan.catalyst.shapes import NOTHING, Array, Map, Shape, Struct, made, paths_in
+from whence.plan.catalyst.types import DataType
+
+COMMON = -1  # among lambda variables, the shared expression of a WITH
+
+
+def _struct_field(a: Arguments) -> Shape:
+    name = types.get_field_name(a.node, a.types)
+    return made((a[0],)) if name is None else shapes.field(a[0], name)
+
+
+def _array_of_fields(a: Arguments) -> Shape:
+    name = types.get_field_name(a.node, a.types)
+    return made((a[0],)) if name is None else Array((shapes.field(shapes.item(a[0]), name),))
+
+
+def _array_item(a: Arguments) -> Shape:
+    return _item_at(a, a.literal(1), 0)
+
+
+def _item_at(a: Arguments, index: str | None, first: int) -> Shape:
+    if index is not None and index.isdigit() and int(index) >= first:
+        return shapes.item(a[0], int(index) - first)
+    return shapes.choose(shapes.unordered(shapes.item(a[0])), paths_in(a[1]))
+
+
+def _map_value(a: Arguments) -> Shape:
+    return shapes.choose(shapes.value(a[0], a.literal(1)), paths_in(a[1]))
+
+
+def _element_at(a: Arguments) -> Shape:
+    match a.type(0):
+        case {"type": "map"}:
+            return _map_value(a)
+        case _:
+            return _item_at(a, a.literal(1), 1)
+
+
+def _named_struct(a: Arguments) -> Shape:
+    names = types.struct_names(a.node)
+    return Struct(tuple((name, a[2 * i + 1]) for i, name in enumerate(names)))
+
+
+def _update_fields(a: Arguments) -> Shape:
+    """withField and dropFields, one after the other."""
+    whole = a[0]
+    names = [n for n, _ in whole.parts] if isinstance(whole, Struct) else types.fields(a.type(0))
+    if not names:
+        return made(a.shapes())
+    parts = {name: shapes.field(whole, name) for name in names}
+    for change in a.node.children[1:]:
+        name = str(change.fields.get("name"))
+        found = next((n for n in parts if n.lower() == name.lower()), name)
+        if change.name == "WithField":
+            parts[found] = a.evaluate(change.children[0], a.variables)
+        else:
+            parts.pop(found, None)
+    return Struct(tuple(parts.items()))
+
+
+def _array(a: Arguments) -> Shape:
+    return Array(tuple(a.shapes()), listed=True)
+
+
+def _map(a: Arguments) -> Shape:
+    every = a.shapes()
+    return Map(shapes.choice(every[::2] or (NOTHING,)), shapes.choice(every[1::2] or (NOTHING,)))
+
+
+def _map_from_arrays(a: Arguments) -> Shape:
+    return Map(shapes.unordered(shapes.item(a[0])), shapes.unordered(shapes.item(a[1])))
+
+
+def _map_from_entries(a: Arguments) -> Shape:
+    key, value = (types.fields(types.item(a.type(0))) or ("key", "value"))[:2]
+    entry = shapes.unordered(shapes.item(a[0]))
+    return Map(shapes.field(entry, key), shapes.field(entry, value))
+
+
+def _arrays_zip(a: Arguments) -> Shape:
+    names = [str(parse(n).fields.get("value")) for n in a.node.fields.get("names") or ()]
+    if len(names) != len(a):
+        return made(a.shapes())
+    parts = tuple((name, shapes.item(a[i])) for i, name in enumerate(names))
+    return Array((Struct(parts),))
+
+
+def _cast(a: Arguments) -> Shape:
+    return _converted(a[0], a.type(0), a.node.fields.get("dataType"))
+
+
+def _converted(shape: Shape, source: DataType, target: DataType) -> Shape:
+    """A cast keeps structure: fields by position, items by index; scalars are computed."""
+    if source == target:
+        return shape
+    match source, target:
+        case {"type": "struct", "fields": old}, {"type": "struct", "fields": new}:
+            pairs = zip(old, new, strict=False)
+            return Struct(
+                tuple(
+                    (n["name"], _converted(shapes.field(shape, o["name"]), o["type"], n["type"]))
+                    for o, n in pairs
+                )
+            )
+        case {"type": "array", "elementType": old}, {"type": "array", "elementType": new}:
+            return Array((_converted(shapes.item(shape), old, new),))
+        case {"type": "map", "valueType": old}, {"type": "map", "valueType": new}:
+            return Map(shapes.key(shape), _converted(shapes.value(shape), old, new))
+        case _:
+            return made((shape,))
+
+
+def _if(a: Arguments) -> Shape:
+    return shapes.choice((a[1], a[2]), paths_in(a[0]))
+
+
+def _case(a: Arguments) -> Shape:
+    every = a.shapes()
+    otherwise = every[-1:] if len(every) % 2 else []
+    pairs = len(every) // 2
+    conditions = [every[2 * i] for i in range(pairs)]
+    return shapes.choice([every[2 * i + 1] for i in range(pairs)] + otherwise, looked(conditions))
+
+
+def _with(a: Arguments) -> Shape:
+    """Common expressions; the text does not say which reference means which definition."""
+    body, *definitions = a.node.children
+    found = [a.evaluate(d, a.variables) for d in definitions]
+    shared = found[0] if len(found) == 1 else made(found)
+    return a.evaluate(body, {**a.variables, COMMON: shared})
+
+
+def _transform(a: Arguments) -> Shape:
+    return Array((a.call(1, shapes.item(a[0]), NOTHING),))
+
+
+def _filter(a: Arguments) -> Shape:
+    item = shapes.item(a[0])
+    return Array((shapes.choose(shapes.unordered(item), paths_in(a.call(1, item, NOTHING))),))
+
+
+def _exists(a: Arguments) -> Shape:
+    return made((a.call(1, shapes.item(a[0])),))
+
+
+def _array_sort(a: Arguments) -> Shape:
+    item = shapes.item(a[0])
+    by = paths_in(a.call(1, item, item)) if len(a) > 1 else paths_in(item)
+    return Array((shapes.choose(shapes.unordered(item), by),))
+
+
+def _aggregate(a: Arguments) -> Shape:
+    item = shapes.item(a[0])
+    accumulated = made((a[1], a.call(2, a[1], item)))
+    return a.call(3, accumulated) if len(a) > 3 else accumulated
+
+
+def _zip_with(a: Arguments) -> Shape:
+    return Array((a.call(2, shapes.item(a[0]), shapes.item(a[1])),))
+
+
+def _transform_keys(a: Arguments) -> Shape:
+    key, value = shapes.key(a[0]), shapes.value(a[0])
+    return Map(a.call(1, key, value), value)
+
+
+def _transform_values(a: Arguments) -> Shape:
+    key, value = shapes.key(a[0]), shapes.value(a[0])
+    return Map(key, a.call(1, key, value))
+
+
+def _map_filter(a: Arguments) -> Shape:
+    key, value = shapes.key(a[0]), shapes.value(a[0])
+    by = tuple(paths_in(a.call(1, key, value)))
+    return Map(shapes.choose(key, by), shapes.choose(value, by))
+
+
+def _extreme(a: Arguments) -> Shape:
+    """greatest, least: one of the arguments, chosen by looking at all."""
+    return shapes.choice(a.shapes(), looked(a.shapes()))
+
+
+RULES: dict[str, Rule] = {
+    "GetStructField": _struct_field,
+    "GetArrayStructFields": _array_of_fields,
+    "GetArrayItem": _array_item,
+    "GetMapValue": _map_value,
+    "ElementAt": _element_at,
+    "CreateNamedStruct": _named_struct,
+    "UpdateFields": _update_fields,
+    "CreateArray": _array,
+    "CreateMap": _map,
+    "MapFromArrays": _map_from_arrays,
+    "MapFromEntries": _map_from_entries,
+    "ArraysZip": _arrays_zip,
+    "Cast": _cast,
+    "If": _if,
+    "CaseWhen": _case,
+    "With": _with,
+    "ArrayTransform": _transform,
+    "ArrayFilter": _filter,
+    "ArrayExists": _exists,
+    "ArrayForAll": _exists,
+    "ArraySort": _array_sort,
+    "ArrayAggregate": _aggregate,
+    "ZipWith": _zip_with,
+    "TransformKeys": _transform_keys,
+    "TransformValues": _transform_values,
+    "MapFilter": _map_filter,
+    "Coalesce": lambda a: shapes.choice(a.shapes()),
+    "Greatest": _extreme,
+    "Least": _extreme,
+}

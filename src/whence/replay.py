@@ -1,0 +1,119 @@
+"""Replay: the pipeline run on only the traced inputs must give the chosen rows again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol
+
+from whence.archive import Dataset, Run, Step
+from whence.trace.answer import Trace
+from whence.trace.steps import StepView
+from whence.trace.tables import Tables
+
+if TYPE_CHECKING:
+    from whence.spark.gateway import Gateway
+    from whence.spark.rerun import Pipeline
+
+_RELATIVE_ERROR = 1e-9
+
+
+class ReplayEngine(Protocol):
+    """What a replay needs of Spark."""
+
+    def gateway(self) -> Gateway:
+        """Spark's JVM."""
+        ...
+
+    def pipeline(self, run: Run, step: Step) -> Pipeline:
+        """A stored step, ready to be run again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one output row: `ok` if it came out again, else `why` not."""
+
+    row: Mapping[str, Any]
+    ok: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of replaying sampled rows."""
+
+    rows: tuple[Replayed, ...]
+    guaranteed: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every sampled row came out again."""
+        return all(row.ok for row in self.rows)
+
+    def __repr__(self) -> str:
+        good = sum(row.ok for row in self.rows)
+        note = "" if self.guaranteed else "; replay is not guaranteed for this pipeline"
+        return f"<check: {good} of {len(self.rows)} rows came out again{note}>"
+
+
+def replay_row(
+    tables: Tables, engine: ReplayEngine, view: StepView, trace: Trace, row: Mapping[str, Any]
+) -> Replayed:
+    """Run the pipeline on the contributing inputs of one output row, and look for the row."""
+    kept = {
+        rows.dataset.id: _locators(tables, rows.contributing()) for rows in trace.values()
+    }
+    gateway = engine.gateway()
+    plan = _plan(tables, engine, view.run, view.step, kept)
+    found = gateway.collect(plan)
+    wanted = list(row.values())
+    if any(_same_row(wanted, other) for other in found):
+        return Replayed(row, True)
+    return Replayed(row, False, f"the pipeline gave {len(found)} other rows on the traced inputs")
+
+
+def _plan(
+    tables: Tables, engine: ReplayEngine, run: Run, step: Step, kept: Mapping[str, str]
+) -> Any:
+    """The step's plan over kept rows; inputs that other steps made are replayed as well."""
+    from whence.spark.rerun import replay
+
+    replaced: dict[str, Any] = {}
+    for dataset_id in step.inputs:
+        dataset: Dataset = tables.archive.dataset(dataset_id)
+        producer = tables.archive.producer(dataset_id) if dataset.kind == "output" else None
+        if producer is not None:
+            inner = _plan(tables, engine, *producer, kept)
+            physical = dataset.properties["physical"]
+            replaced[dataset_id] = engine.gateway().named(inner, physical)
+    return replay(engine.gateway(), engine.pipeline(run, step), kept, replaced)
+
+
+def _locators(tables: Tables, rows: str) -> str:
+    path = tables.scratch_file()
+    tables.run(f"COPY (SELECT locator FROM {rows}) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def _same_row(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equality of values as DuckDB and Spark hand them to Python."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, float) or isinstance(right, float):
+        a, b = float(left), float(right)
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_RELATIVE_ERROR)
+    if isinstance(left, Decimal) or isinstance(right, Decimal):
+        return Decimal(left) == Decimal(right)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return _same_row(left, right)
+    return bool(left == right)

@@ -1,0 +1,119 @@
+"""Which paths a replay on traced rows alone can rely on."""
+
+from dataclasses import replace
+
+import pytest
+from build import filtered, joined, source
+
+from whence.plan import (
+    Aggregate,
+    AggregateCall,
+    Expression,
+    JoinType,
+    Limit,
+    Offset,
+    Operator,
+    non_monotonic,
+    replay_grades,
+    unsafe_paths,
+)
+
+T, U, V = source(90, "t", "a", "b"), source(91, "u", "c"), source(92, "v", "d")
+
+
+def grouped(number: int, child: Operator, *, calls: bool = True, keys: bool = True) -> Aggregate:
+    call = AggregateCall("Sum", "sum(a)", (), False, None, 1, True)
+    return Aggregate(
+        id=f"aggregate-{number}",
+        node="Aggregate",
+        output=child.output,
+        children=(child,),
+        keys=(Expression("a"),) if keys else (),
+        results=(),
+        aggregates=(call,) if calls else (),
+    )
+
+
+def limited(number: int, child: Operator) -> Limit:
+    return Limit(
+        id=f"limit-{number}",
+        node="GlobalLimit",
+        output=child.output,
+        children=(child,),
+        limit=Expression("3"),
+    )
+
+
+def test_one_non_monotonic_operator_is_safe() -> None:
+    assert unsafe_paths(grouped(1, joined(2, "inner", T, U))) == ()
+    assert unsafe_paths(joined(1, "anti", joined(2, "inner", T, T), U)) == ()
+
+
+def test_two_over_a_join_are_not() -> None:
+    plan = grouped(1, grouped(2, joined(3, "inner", T, U)))
+    assert unsafe_paths(plan) == (("aggregate-1", "aggregate-2"),)
+
+
+def test_groups_of_groups_over_a_source_read_once_are_safe() -> None:
+    plan = grouped(1, grouped(2, filtered(3, T)))
+    assert replay_grades(plan)["aggregate-2"] == "exact"
+    assert unsafe_paths(plan) == ()
+
+
+def test_the_same_over_a_source_read_elsewhere_is_not() -> None:
+    again = replace(T, id="source-93")
+    plan = joined(0, "inner", grouped(1, grouped(2, T)), again)
+    assert unsafe_paths(plan) == (("aggregate-1", "aggregate-2"),)
+
+
+def test_leaves_with_the_same_columns_may_be_the_same_source() -> None:
+    twin = replace(T, id="source-93", name="other")
+    below = grouped(1, grouped(2, T))
+    assert unsafe_paths(joined(0, "inner", below, twin))
+    placed = grouped(1, grouped(2, replace(T, location="/t")))
+    assert not unsafe_paths(joined(0, "inner", placed, replace(twin, location="/other")))
+
+
+def test_a_global_aggregate_always_gives_a_row() -> None:
+    plan = grouped(1, grouped(2, T, keys=False))
+    assert unsafe_paths(plan) == (("aggregate-1", "aggregate-2"),)
+
+
+def test_distinct_is_monotonic() -> None:
+    assert not non_monotonic(grouped(1, T, calls=False))
+    assert unsafe_paths(grouped(1, grouped(2, joined(3, "inner", T, U), calls=False))) == ()
+
+
+@pytest.mark.parametrize("kind", ["anti", "left", "right", "full", "existence"])
+def test_an_aggregate_over_a_join_of_sources_read_once(kind: JoinType) -> None:
+    assert unsafe_paths(grouped(1, joined(2, kind, T, U))) == ()
+
+
+@pytest.mark.parametrize("kind", ["anti", "left", "full", "existence"])
+def test_an_aggregate_over_a_join_that_keeps_a_joined_side(kind: JoinType) -> None:
+    plan = grouped(1, joined(2, kind, joined(3, "inner", T, U), V))
+    assert unsafe_paths(plan) == (("aggregate-1", "join-2"),)
+
+
+def test_a_partial_group_can_hide_a_row_of_an_anti_join() -> None:
+    plan = joined(1, "anti", T, grouped(2, joined(3, "inner", U, V)))
+    assert unsafe_paths(plan) == (("join-1", "aggregate-2"),)
+
+
+def test_a_subquery_is_on_the_path_of_its_operator() -> None:
+    plan = grouped(1, filtered(2, T, grouped(3, U, keys=False)))
+    assert unsafe_paths(plan) == (("aggregate-1", "aggregate-3"),)
+
+
+def test_limits_over_a_plain_source_are_safe() -> None:
+    assert unsafe_paths(limited(1, limited(2, filtered(3, T)))) == ()
+    assert unsafe_paths(limited(1, grouped(2, joined(3, "inner", T, U)))) == (
+        ("limit-1", "aggregate-2"),
+    )
+
+
+def test_an_offset_alone_is_unsafe() -> None:
+    plan = Offset(
+        id="offset-1", node="Offset", output=T.output, children=(T,), offset=Expression("1")
+    )
+    assert unsafe_paths(plan) == (("offset-1",),)
