@@ -44,7 +44,7 @@ def main() -> None:
     for table in TABLES:
         spark.read.parquet(str(DATA / f"{table}.parquet")).createOrReplaceTempView(table)
 
-    say("A query, written for no one in particular")
+    say("A query, as anyone would write it")
     print(LATE_ORDERS.strip())
     late = spark.sql(LATE_ORDERS)
 
@@ -66,7 +66,7 @@ def main() -> None:
     say("Is that so?  The query again, on only the traced rows, for 5 results")
     check = run.check(sample=5)
     for result in check.rows:
-        print("same     " if result.ok else "DIFFERENT", *result.row.values(), result.why)
+        print("same" if result.ok else f"DIFFERENT ({result.why})", *result.row.values())
     spark.stop()
 
     say("What to try next")
@@ -88,12 +88,12 @@ def make_tables() -> None:
 def start_spark() -> SparkSession:
     """A local session that keeps quiet."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).resolve().with_name("conf")))
     return (
         SparkSession.builder.master("local[2]")
         .appName("late-orders")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )

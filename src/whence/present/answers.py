@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from whence.archive import Run
@@ -21,7 +21,7 @@ class RowResult(Protocol):
     """One row that was replayed."""
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Mapping[str, Any]:
         """The output row."""
 
     @property
@@ -47,6 +47,10 @@ class Check(Protocol):
     @property
     def guaranteed(self) -> bool:
         """Whether all had to."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """The operators because of which they had not."""
 
 
 # --- Trace ----------------------------------------------------------------------------------
@@ -209,12 +213,14 @@ def check_report(run: Run, check: Check) -> Report:
             for r in check.rows
         ],
     )
-    said = "guaranteed" if check.guaranteed else "not guaranteed"
+    said = ["replays  guaranteed" if check.guaranteed else "replays  not guaranteed"]
+    said += [f"         {reason}" for reason in check.reasons]
     tables = (shown,) if check.rows else ()
     data = {
         "run": {"id": run.id, "name": run.name},
         "ok": check.ok,
         "guaranteed": check.guaranteed,
+        "reasons": check.reasons,
         "rows": [{"ok": r.ok, "why": r.why, "row": r.row} for r in check.rows],
     }
-    return Report((title, *tables, f"replays  {said}"), data, records)
+    return Report((title, *tables, "\n".join(said)), data, records)
