@@ -103,16 +103,25 @@ def trace_report(
 
 
 def _source_blocks(rows: SourceRows, grid: Grid) -> list[str | Grid]:
-    """A source's rows; its only file stands in the title, several stand in a column."""
+    """A source's rows; its only file stands in the title, several stand in the last column."""
     title = f"{rows.name}: {count(len(rows), 'row')}"
-    files = rows.dataset.files
-    if len(files) <= 1:
-        title += f" of {place(local(files[0].path))}" if files and not rows.dataset.is_own else ""
+    dataset = rows.dataset
+    root = local(dataset.location)
+    if not dataset.is_own and dataset.files:
+        one = len(dataset.files) == 1
+        title += f" of {place(local(dataset.files[0].path) if one else root)}"
+    if len(dataset.files) <= 1:
         grid = _columns(grid, range(1, len(grid.columns)))
     else:
-        shown = [(place(file), *rest) for file, *rest in grid.rows]
-        grid = Grid(grid.columns, shown, grid.more)
+        short = [(*rest, _below(file, root)) for file, *rest in grid.rows]
+        grid = Grid((*grid.columns[1:], grid.columns[0]), short, grid.more)
     return [title, grid] if grid.rows else [title]
+
+
+def _below(file: str, root: str) -> str:
+    """A file's path below a folder; in the archive, whose folders have no meaning, its name."""
+    inside = file.removeprefix(root.rstrip("/") + "/")
+    return inside if inside != file else file.rpartition("/")[2]
 
 
 def _for_people(grid: Grid, read: set[str] | None) -> Grid:

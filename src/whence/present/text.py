@@ -9,7 +9,8 @@ from typing import Any, TextIO
 from whence.present.report import Grid
 from whence.present.values import cell, count
 
-_WIDEST = 60  # characters of one cell on a terminal
+_WIDEST = 40  # characters of one cell on a terminal, unless it is the last of its row
+_USEFUL = 20
 
 
 def write_blocks(blocks: Sequence[str | Grid], stream: TextIO) -> None:
@@ -89,37 +90,42 @@ def _print_table(console: Any, grid: Grid) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown, left_out = _fitting(grid, console.width)
-    table = Table(box=None, pad_edge=False, header_style="cyan", padding=(0, 2, 0, 0))
+    texts = [[cell(value) for value in row] for row in grid.rows]
+    widths = _fitting(grid.columns, texts, console.width)
     right = _numeric(grid)
-    for i in shown:
-        table.add_column(
-            Text(grid.columns[i]), justify="right" if right[i] else "left", overflow="ellipsis",
-            no_wrap=True,
-        )  # fmt: skip
-    for row in grid.rows:
-        table.add_row(*(Text(_cut(cell(row[i]))) for i in shown))
+    table = Table(box=None, pad_edge=False, header_style="cyan", padding=(0, 2, 0, 0))
+    for i in range(len(widths)):
+        table.add_column(Text(grid.columns[i]), justify="right" if right[i] else "left")
+    for row in texts:
+        table.add_row(*(Text(_cut(row[i], width)) for i, width in enumerate(widths)))
     console.print(table, soft_wrap=False)
     rest = _rest(grid)
-    if left_out:
-        rest.append(f"… {count(left_out, 'more column')}; see --format json")
+    if len(widths) < len(grid.columns):
+        left_out = count(len(grid.columns) - len(widths), "more column")
+        rest.append(f"… {left_out}; --format json has all")
     for line in rest:
         console.print(line, style="dim")
 
 
-def _fitting(grid: Grid, width: int) -> tuple[list[int], int]:
-    """The first columns that fit beside each other, at least one, and how many do not."""
-    shown: list[int] = []
-    used = 0
-    for i, name in enumerate(grid.columns):
-        cells = [len(_cut(cell(row[i]))) for row in grid.rows]
-        used += max([len(name), *cells]) + 2
-        last = i == len(grid.columns) - 1
-        if shown and used - 2 > width and not (last and len(grid.columns) <= 3):
+def _fitting(names: Sequence[str], texts: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The widths of the first columns that fit beside each other, at least one.
+
+    The last column of all is cut to the room that is left, if that is enough to be of use.
+    """
+    widths: list[int] = []
+    left = width
+    for i, name in enumerate(names):
+        wanted = max([len(name), *(len(row[i]) for row in texts)])
+        if i == len(names) - 1:
+            wanted = min(wanted, max(left, _USEFUL))
+        else:
+            wanted = min(wanted, _WIDEST)
+        if widths and wanted > left:
             break
-        shown.append(i)
-    return shown, len(grid.columns) - len(shown)
+        widths.append(wanted)
+        left -= wanted + 2
+    return widths
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
