@@ -215,10 +215,15 @@ def check_report(run: Run, check: Check) -> Report:
         ("ok", "why", *names),
         [(r.ok, r.why, *(r.row.get(name) for name in names)) for r in check.rows],
     )
+    reasoned = any(r.why for r in check.rows)
     shown = Grid(
-        ("", *names, "why"),
+        ("", *names, *(["why"] if reasoned else [])),
         [
-            ("same" if r.ok else "DIFFERENT", *(r.row.get(n) for n in names), r.why)
+            (
+                "same" if r.ok else "DIFFERENT",
+                *(r.row.get(name) for name in names),
+                *([r.why] if reasoned else []),
+            )
             for r in check.rows
         ],
     )

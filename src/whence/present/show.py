@@ -54,7 +54,7 @@ def show_report(run: Run, tables: Tables) -> Report:
     plan = _plan_grid(lines, len(views) > 1)
     data = _data(run, lines, known, views)
     data |= {"replays": guarantee, "replay_reasons": list(reasons), "notes": notes}
-    return Report((head, "plan", plan, "stored", stored), data, _records(lines))
+    return Report((head, "plan", plan, "datasets", stored), data, _records(lines))
 
 
 def _datasets(view: StepView) -> list[str]:
