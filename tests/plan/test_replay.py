@@ -13,6 +13,7 @@ from whence.plan import (
     Limit,
     Offset,
     Operator,
+    Path,
     non_monotonic,
     replay_grades,
     unsafe_paths,
@@ -117,3 +118,39 @@ def test_an_offset_alone_is_unsafe() -> None:
         id="offset-1", node="Offset", output=T.output, children=(T,), offset=Expression("1")
     )
     assert unsafe_paths(plan) == (("offset-1",),)
+
+
+def decided(operator: Operator, *columns: tuple[int, int]) -> Operator:
+    """The operator with paths that decide: (input, number of the column)."""
+    paths = tuple(Path(number, "k", (), i) for i, number in columns)
+    return replace(operator, decides=paths, reads=paths)
+
+
+TU = joined(5, "inner", T, U)
+A_OF_T, B_OF_T, C_OF_U = 9000, 9001, 9100
+
+
+def test_groups_by_one_source_read_once_are_exact_over_a_join() -> None:
+    groups = decided(grouped(2, TU), (0, A_OF_T), (0, B_OF_T))
+    assert replay_grades(groups)["aggregate-2"] == "exact"
+    assert unsafe_paths(grouped(1, groups)) == ()
+
+
+def test_groups_by_two_sources_are_exact_for_one_row_only() -> None:
+    groups = decided(grouped(2, TU), (0, A_OF_T), (0, C_OF_U))
+    assert unsafe_paths(limited(1, groups)) == (("limit-1", "aggregate-2"),)
+    assert unsafe_paths(limited(1, groups), one_row=True) == ()
+    mixed = replace(groups, keys=(Expression("a + c", ("Add",)),))
+    assert unsafe_paths(limited(1, mixed), one_row=True)
+
+
+def test_one_row_of_a_group_of_groups_is_many_groups() -> None:
+    groups = decided(grouped(2, TU), (0, A_OF_T), (0, C_OF_U))
+    assert unsafe_paths(grouped(1, groups), one_row=True) == (("aggregate-1", "aggregate-2"),)
+
+
+def test_an_anti_join_that_looks_at_one_source_row_is_settled() -> None:
+    anti = decided(joined(2, "anti", TU, V), (0, A_OF_T), (1, 9200))
+    assert replay_grades(anti)["join-2"] == "faithful"
+    both = decided(joined(2, "anti", TU, V), (0, A_OF_T), (0, C_OF_U), (1, 9200))
+    assert replay_grades(both)["join-2"] == "loose"

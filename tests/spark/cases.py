@@ -127,7 +127,7 @@ SQL = {
     "json": "SELECT from_json(b, 'q int').q AS q, to_json(s) AS j, "
     "get_json_object(b, '$.q') AS g FROM t",
     "choices": "SELECT CASE WHEN a > 1 THEN b WHEN d > 2 THEN s.y END AS c, "
-    "coalesce(b, s.y, '-') AS o, nvl(b, 'x') AS n, nullif(b, 'x') AS nn, if(a > 1, s.x, a) AS i, "
+    "coalesce(b, s.y, '-') AS o, nvl(b, 'x') AS n, nullif(b, 'x') AS nn, if(d > 2, s.x, a) AS i, "
     "greatest(a, s.x) AS gr FROM t",
     "collect": "SELECT b, collect_list(s) AS l, collect_set(a) AS k, "
     "collect_list(struct(a, s.y)) AS st, max(s) AS top FROM t GROUP BY b",

@@ -13,18 +13,27 @@ Some cannot give such rows after all. Per operator, of its output during a repla
   once keeps that: projections, filters, sorts, unions, limits, semi, anti and existence joins (for
   their left side), and groups by a key, of which all members are traced.
 - `faithful`: it holds these rows and maybe more, all genuine. A source that is read twice is
-  faithful, as is every monotonic operator over faithful inputs. An outer join is faithful if the
-  side that it keeps is exact: a kept row was traced with a partner, or had none.
+  faithful, as is every monotonic operator over faithful inputs.
 - `loose`: anything else. Only non-monotonic operators that end up loose count on a path.
+
+What settles the matter is often a single row of a source that is read once. Where all keys of a
+group over faithful input are made of such a row, a group that appears in a replay is a traced one,
+and all of it is there: the groups are exact. Where the condition of an anti, existence or outer
+join sees, of the side it keeps, only such a row, that row found its partners, or none, in the full
+run as well: the join is faithful. It also is if the side it keeps is exact.
+
+For the trace of *one* row it is enough that each key is made of some source's row: all traced rows
+of that source then agree on it, so that no other group can appear.
 
 An offset or a sample chooses rows by position, so one of them is enough to make a path unsafe.
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from whence.plan import operators as plan
 from whence.plan.operators import Operator
+from whence.plan.origins import together
 from whence.plan.tree import paths_to_leaves, sources, walk
 
 Replay = Literal["exact", "faithful", "loose"]
@@ -53,9 +62,12 @@ def non_monotonic(operator: Operator) -> bool:
             return False
 
 
-def unsafe_paths(root: Operator) -> tuple[tuple[str, ...], ...]:
-    """For each path from root to leaf that cannot be relied on: the ids of those to blame."""
-    grades = replay_grades(root)
+def unsafe_paths(root: Operator, *, one_row: bool = False) -> tuple[tuple[str, ...], ...]:
+    """For each path from root to leaf that cannot be relied on: the ids of those to blame.
+
+    `one_row` says that a single output row is traced and replayed.
+    """
+    grades = replay_grades(root, one_row=one_row)
     blamed = {
         o.id: 2 if isinstance(o, plan.Offset | plan.Sample) else 1
         for o in walk(root)
@@ -69,13 +81,40 @@ def unsafe_paths(root: Operator) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def replay_grades(root: Operator) -> dict[str, Replay]:
+def replay_grades(root: Operator, *, one_row: bool = False) -> dict[str, Replay]:
     """For each operator, by id, what a replay makes of its output."""
-    grades: dict[str, Replay] = {}
-    once = _read_once(root)
+    plan_facts = _Facts(_read_once(root), _single(root) if one_row else frozenset(), {})
     for operator in reversed(list(walk(root))):
-        grades[operator.id] = _grade(operator, grades, once)
-    return grades
+        plan_facts.grades[operator.id] = _grade(operator, plan_facts)
+    return plan_facts.grades
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Leaves read once, operators of which one row is traced, and the grades so far; by id."""
+
+    once: frozenset[str]
+    single: frozenset[str]
+    grades: dict[str, Replay]
+
+
+def _single(root: Operator) -> frozenset[str]:
+    """The operators of which the trace of one output row goes through one row at most."""
+    found: set[str] = set()
+    pending = [root]
+    while pending:
+        operator = pending.pop()
+        found.add(operator.id)
+        match operator:
+            case plan.Aggregate() | plan.Window() | plan.MapGroups() | plan.MapCogroups():
+                continue
+            case plan.MapBatches():
+                continue
+            case plan.Join(type="semi" | "anti" | "existence"):
+                pending.append(operator.children[0])
+            case _:
+                pending.extend(operator.children)
+    return frozenset(found)
 
 
 def _read_once(root: Operator) -> frozenset[str]:
@@ -95,46 +134,70 @@ def _may_be_same(one: plan.Source, other: plan.Source) -> bool:
     return one.name == other.name or names[0] == names[1]
 
 
-def _grade(operator: Operator, grades: Mapping[str, Replay], once: frozenset[str]) -> Replay:
-    inputs = [grades[child.id] for child in operator.children]
-    monotonic: Replay = "loose" if "loose" in inputs or operator.subqueries else "faithful"
+def _grade(operator: Operator, facts: _Facts) -> Replay:
+    inputs = [facts.grades[child.id] for child in operator.children]
+    if operator.subqueries:
+        return "loose"
+    monotonic: Replay = "loose" if "loose" in inputs else "faithful"
     match operator:
         case plan.Source():
-            return "exact" if operator.id in once else "faithful"
+            return "exact" if operator.id in facts.once else "faithful"
         case plan.OneRow():
             return "faithful"
-        case plan.Join(type=kind):
-            return _join(kind, inputs) if not operator.subqueries else "loose"
+        case plan.Join():
+            return _join(operator, inputs, facts)
         case plan.Aggregate(keys=keys, aggregates=calls):
-            if keys and inputs == ["exact"] and not operator.subqueries:
+            if keys and (inputs == ["exact"] or _pinned(operator, monotonic, facts)):
                 return "exact"
             return "loose" if calls else monotonic
         case plan.Limit() | plan.Tail():
-            return "exact" if inputs == ["exact"] and not operator.subqueries else "loose"
+            return "exact" if inputs == ["exact"] else "loose"
         case plan.MapGroups() | plan.MapCogroups():
             return "faithful" if set(inputs) == {"exact"} else "loose"
         case plan.Project() | plan.Filter() | plan.Sort() | plan.Union() | plan.View():
-            return "exact" if set(inputs) == {"exact"} and monotonic == "faithful" else monotonic
+            return "exact" if set(inputs) == {"exact"} else monotonic
         case plan.Repartition() | plan.Hint() | plan.Observe():
             return inputs[0]
         case _:
             return "loose" if non_monotonic(operator) else monotonic
 
 
-def _join(kind: plan.JoinType, inputs: list[Replay]) -> Replay:
+def _pinned(operator: plan.Aggregate, below: Replay, facts: _Facts) -> bool:
+    """Whether only traced groups can appear, because source rows alone decide on the keys."""
+    if below == "loose":
+        return False
+    behind = together(operator, list(operator.decides))
+    if behind is None or not behind <= facts.once:
+        return False
+    if len(behind) == 1:
+        return True
+    plain = not any(key.functions for key in operator.keys)
+    each = [together(operator, [path]) for path in operator.decides]
+    return operator.id in facts.single and plain and all(len(found or ()) == 1 for found in each)
+
+
+def _join(operator: plan.Join, inputs: list[Replay], facts: _Facts) -> Replay:
     left, right = inputs
     if "loose" in inputs:
         return "loose"
-    match kind:
+    kept = {0: left == "exact", 1: right == "exact"}
+    settled = {side: kept[side] or _settled(operator, side, facts) for side in kept}
+    match operator.type:
         case "inner" | "cross":
             return "faithful"
         case "semi":
-            return "exact" if left == "exact" else "faithful"
+            return "exact" if kept[0] else "faithful"
         case "anti" | "existence":
-            return "exact" if left == "exact" else "loose"
+            return "exact" if kept[0] else "faithful" if settled[0] else "loose"
         case "left":
-            return "faithful" if left == "exact" else "loose"
+            return "faithful" if settled[0] else "loose"
         case "right":
-            return "faithful" if right == "exact" else "loose"
+            return "faithful" if settled[1] else "loose"
         case "full":
-            return "faithful" if left == right == "exact" else "loose"
+            return "faithful" if settled[0] and settled[1] else "loose"
+
+
+def _settled(operator: plan.Join, side: int, facts: _Facts) -> bool:
+    """Whether the condition sees, of one side, a single row of a source that is read once."""
+    behind = together(operator, [path for path in operator.decides if path.input == side])
+    return behind is not None and len(behind) == 1 and behind <= facts.once

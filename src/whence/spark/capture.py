@@ -19,16 +19,20 @@ from whence import plan as ops
 from whence.algebra.witness import Group, GroupShape, Members, Witness, children, is_bare, slots, walk
 from whence.plan import Operator, Source
 from whence.spark import rebuild
+from whence.spark.cuts import find_cut, node_of, replaced
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
+from whence.spark.literals import literal_rows
 from whence.spark.members import ROOT, Bounds, find_members
-from whence.spark.normalise import normalise
-from whence.spark.physical import physical_names, storable
+from whence.spark.normalise import normalise, plan_text
+from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
+from whence.spark.rebuild import align
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
 
 Mode = Literal["eager", "lazy", "auto"]
+_MAX_LITERALS = 500
 Progress = Callable[[str], None]
 
 
@@ -37,6 +41,7 @@ class Captured:
     """One captured step: its plan, its output, and how its witnesses are to be read."""
 
     plan: Operator
+    pipeline: Operator
     shape: Witness
     output: Stored
     inputs: dict[str, str]
@@ -48,22 +53,9 @@ class Captured:
     notes: tuple[str, ...]
 
 
-def align(gateway: Gateway, operator: Operator, node: Plan) -> Iterator[tuple[Operator, Plan]]:
-    """Operators beside their nodes in Spark's plan, in the order of `plan.walk`."""
-    yield operator, node
-    if operator.subqueries:
-        inner = gateway.items(node.subqueries())
-        for subquery, plan in zip(operator.subqueries, inner, strict=True):
-            yield from align(gateway, subquery, plan)
-    if operator.children:
-        kids = gateway.items(node.children())
-        for child, kid in zip(operator.children, kids, strict=True):
-            yield from align(gateway, child, kid)
-
-
 def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
     """The plan of a normalised node, its sources named, and what is known of each leaf."""
-    operator = read_plan(str(node.toJSON()), ())
+    operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
     found = {
         op.id: find_leaf(gateway, part)
         for op, part in align(gateway, operator, node)
@@ -94,15 +86,49 @@ class Capture:
         gateway = self._gateway
         node = normalise(gateway.session, gateway.analysed(frame))
         node.setAnalyzed()
-        return [self._step(node)]
+        self._steps: list[Captured] = []
+        self._capture(node, self._mode)
+        return self._steps
 
-    def _step(self, node: Plan) -> Captured:
+    def _capture(self, node: Plan, mode: Mode) -> Captured:
+        """Capture a plan: first what must be cut off, each as a step, then what is left."""
         gateway = self._gateway
         self._progress("reading the plan")
-        operator, found = read(gateway, node)
+        pipeline: Operator | None = None
+        while True:
+            operator, found = read(gateway, node)
+            pipeline = pipeline or operator
+            cut = find_cut(operator, mode)
+            if cut is None or cut is operator:
+                break
+            part = node_of(gateway, operator, node, cut.id)
+            step = self._capture(part, "eager")
+            node = replaced(gateway, operator, node, cut.id, self._stand_in(step, part))
+            node.setAnalyzed()
+        if cut is operator:
+            mode = "eager"
+        step = replace(self._step(node, operator, found, mode), pipeline=pipeline)
+        self._steps.append(step)
+        self._shelf.keep(step.output)
+        return step
+
+    def _stand_in(self, step: Captured, node: Plan) -> Plan:
+        """What reads a step's output in place of the plan that made it."""
+        gateway = self._gateway
+        physical = step.output.properties["physical"]
+        fields = {f["name"]: f for f in step.output.properties["stored"]["fields"]}
+        schema = {"type": "struct", "fields": [fields[name] for name in physical]}
+        relation = gateway.read_parquet(step.output.location, json.dumps(schema))
+        return restored(gateway, relation, gateway.output(relation), gateway.output(node))
+
+    def _step(
+        self, node: Plan, operator: Operator, found: dict[str, Found], mode: Mode
+    ) -> Captured:
+        gateway = self._gateway
         leaves, inputs, datasets = self._leaves(operator, node, found)
-        context = Context(gateway, "list" if self._mode == "eager" else "key", leaves)
-        if self._mode == "lazy":
+        rows = {source: self._rows_of(datasets, inputs[source]) for source in inputs}
+        context = Context(gateway, "list" if mode == "eager" else "key", leaves, rows)
+        if mode == "lazy":
             context.groups[ROOT] = operator
             relinked = rebuild.with_leaves(
                 gateway, operator, node, lambda op, part: _plain_leaf(gateway, part, leaves[op.id])
@@ -114,10 +140,11 @@ class Capture:
         output = self._write(traced, gateway.output(node))
         groups: dict[str, tuple[GroupShape, Stored]] = {}
         scopes = dict(context.scopes)
-        if self._mode == "eager":
+        if mode == "eager":
             groups = self._groups(context, operator, node, traced.shape, output, scopes)
         return Captured(
             plan=operator,
+            pipeline=operator,
             shape=traced.shape,
             output=output,
             inputs=inputs,
@@ -128,6 +155,10 @@ class Capture:
             ordered=_is_ordered(operator),
             notes=(),
         )
+
+    @staticmethod
+    def _rows_of(datasets: list[Stored], dataset_id: str) -> int | None:
+        return next((d.rows for d in datasets if d.id == dataset_id), None)
 
     def _leaves(
         self, operator: Operator, node: Plan, found: dict[str, Found]
@@ -173,6 +204,7 @@ class Capture:
         dataset, folder = self._shelf.new_folder()
         gateway.write_parquet(frame, folder)
         files, slot = own_files(gateway, folder)
+        counts = [file.rows for file in files]
         return Stored(
             id=dataset,
             kind=kind,
@@ -181,6 +213,7 @@ class Capture:
             schema=schema,
             fingerprint=files_fingerprint(files),
             files=tuple(files),
+            rows=None if None in counts else sum(c for c in counts if c is not None),
             properties={**properties, "slot": slot, "stored": json.loads(frame.schema.json())},
         )
 
@@ -207,7 +240,7 @@ class Capture:
                 if not wanted:
                     continue
                 self._progress(f"listing the groups of {op.id}")
-                bounds = Bounds(self._references(wanted, group))
+                bounds = self._bounds(wanted, group)
                 listing = Context(gateway, "list", context.leaves)
                 plan, found = find_members(listing, op, part, group, bounds)
                 scopes.update({k: v for k, v in listing.scopes.items() if k not in scopes})
@@ -216,7 +249,18 @@ class Capture:
                 holders.append((found.element, stored))
         return done
 
-    def _references(self, holders: list[tuple[Witness, Stored]], group: str) -> Plan:
+    def _bounds(self, holders: list[tuple[Witness, Stored]], group: str) -> Bounds:
+        """The keys asked for; as literals too if they are few, so that Spark pushes them down."""
+        frame = self._references(holders, group)
+        kinds = {field.dataType.typeName() for field in frame.schema.fields}
+        if not kinds & {"timestamp", "timestamp_ntz", "timestamp_ltz"}:
+            rows = [list(row) for row in frame.limit(_MAX_LITERALS + 1).collect()]
+            literals = literal_rows(rows) if len(rows) <= _MAX_LITERALS else None
+            if literals is not None:
+                return Bounds(self._gateway.values(literals, frame.schema), literals)
+        return Bounds(frame._jdf.queryExecution().analyzed())
+
+    def _references(self, holders: list[tuple[Witness, Stored]], group: str) -> DataFrame:
         """The distinct keys under which the holders' rows refer to a group."""
         frames: list[DataFrame] = []
         for shape, stored in holders:
@@ -226,7 +270,7 @@ class Capture:
         union = frames[0]
         for frame in frames[1:]:
             union = union.unionByName(frame)
-        return union.distinct()._jdf.queryExecution().analyzed()
+        return union.distinct()
 
 
 def _plain_leaf(gateway: Gateway, node: Plan, traced: Traced) -> Plan:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import pyarrow.parquet as pq
 import xxhash
 
 from whence.errors import SourceError, UnsupportedError
@@ -59,6 +60,12 @@ def written_files(gateway: Gateway, folder: str) -> list[tuple[str, int, int]]:
             for entry in path.iterdir()
         ]
     return sorted(f for f in found if f[0].endswith(".parquet") and not f[0].startswith(("_", ".")))
+
+
+def row_count(uri: str) -> int | None:
+    """How many rows a local Parquet file has, from its footer."""
+    path = local_path(uri)
+    return None if path is None else int(pq.read_metadata(path).num_rows)
 
 
 def numbered(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ _SETTINGS = {
 
 class Gateway:
     """Spark's JVM, through a session of our own that shares the user's context and cache."""
+
+    total_job_seconds = 0.0
+    """Time spent in jobs that write, over all gateways of the process; benchmarks read it."""
 
     def __init__(self, session: SparkSession) -> None:
         jvm = getattr(session, "_jvm", None)
@@ -486,10 +490,13 @@ class Gateway:
     def write_parquet(self, frame: DataFrame, folder: str) -> None:
         """Write a frame so that locators take little space: delta encoding, zstd."""
         writer = frame.write.option("compression", "zstd").option("parquet.writer.version", "v2")
+        started = time.monotonic()
         try:
             writer.parquet(folder)
         except (Py4JError, PySparkException, ConnectionError) as error:
             raise self.explain(error) from error
+        finally:
+            Gateway.total_job_seconds += time.monotonic() - started
 
     def content_digest(self, folder: str, schema: str) -> str:
         """A digest of the rows in a folder and of their places, computed by Spark."""
@@ -513,6 +520,20 @@ class Gateway:
         if "SparkContext was shut down" in str(error) or "Py4JNetworkError" in repr(error):
             return CaptureError("the Spark session died while the run was being captured")
         return CaptureError(f"Spark failed while the run was being captured: {error}")
+
+    def values(self, rows: Sequence[Sequence[str]], schema: StructType) -> Plan:
+        """A relation of SQL literals."""
+        names = [f"v{i}" for i in range(len(schema.fields))]
+        listed = ", ".join(f"({', '.join(row)})" for row in rows)
+        casts = ", ".join(
+            f"CAST({n} AS {f.dataType.simpleString()}) AS `{f.name}`"
+            for n, f in zip(names, schema.fields, strict=True)
+        )
+        text = f"SELECT {casts} FROM VALUES {listed} AS t({', '.join(names)})"
+        if not rows:
+            nulls = ", ".join(f"NULL AS {n}" for n in names)
+            text = f"SELECT {casts} FROM (SELECT {nulls}) WHERE false"
+        return self.session.sql(text)._jdf.queryExecution().analyzed()
 
     def named(self, plan: Plan, names: Sequence[str]) -> Plan:
         """The plan's columns, by position, under other names."""

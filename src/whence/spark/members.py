@@ -229,8 +229,34 @@ def _semi_join(
             (e, gateway.cast_to(k, e.dataType())) for e, k in zip(expressions, keys, strict=False)
         ]
         on = gateway.replace_in(condition.get(), typed)
-    joined = gateway.join(plan, right.plan, "inner", on)
+    source = right.plan
+    if bounds is not None and bounds.literals is not None:
+        for position, expression in _equated(gateway, node, expressions):
+            column = [[row[position]] for row in bounds.literals]
+            source = _matching(gateway, source, [expression], column)
+    joined = gateway.join(plan, source, "inner", on)
     return _flat(gateway, joined, keys, right, group, ())
+
+
+def _equated(gateway: Gateway, node: Plan, bound: Sequence[Any]) -> list[tuple[int, Any]]:
+    """Right expressions that the condition equates with a bound one, by its position."""
+    right = {a.exprId().id() for a in gateway.output(node.right())}
+    found: list[tuple[int, Any]] = []
+    condition = node.condition()
+    pending = [condition.get()] if condition.isDefined() else []
+    while pending:
+        expression = pending.pop()
+        kind = gateway.kind(expression)
+        if kind == "And":
+            pending.extend(gateway.items(expression.children()))
+        elif kind in ("EqualTo", "EqualNullSafe"):
+            sides = gateway.items(expression.children())
+            for one, other in (sides, sides[::-1]):
+                ids = gateway.referenced_ids(other)
+                position = next((i for i, b in enumerate(bound) if one.semanticEquals(b)), None)
+                if position is not None and ids and ids <= right and not _is_float(other):
+                    found.append((position, other))
+    return found
 
 
 def _window(

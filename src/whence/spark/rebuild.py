@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from whence.errors import EngineError
@@ -20,6 +20,19 @@ from whence.spark.gateway import Expression, Gateway, Plan
 _PLACEHOLDER = "__whence_subquery_"
 
 LeafChange = Callable[[Source, Plan], Plan]
+
+
+def align(gateway: Gateway, operator: Operator, node: Plan) -> Iterator[tuple[Operator, Plan]]:
+    """Operators beside their nodes in Spark's plan, in the order of `plan.walk`."""
+    yield operator, node
+    if operator.subqueries:
+        inner = gateway.items(node.subqueries())
+        for subquery, plan in zip(operator.subqueries, inner, strict=True):
+            yield from align(gateway, subquery, plan)
+    if operator.children:
+        kids = gateway.items(node.children())
+        for child, kid in zip(operator.children, kids, strict=True):
+            yield from align(gateway, child, kid)
 
 
 def with_leaves(gateway: Gateway, operator: Operator, node: Plan, change: LeafChange) -> Plan:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,10 +11,11 @@ import pyarrow.parquet as pq
 from whence.algebra.witness import GroupShape, Row
 from whence.plan import Operator, Source
 from whence.spark import rebuild
-from whence.spark.capture import align
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced
+from whence.spark.literals import literal_rows
 from whence.spark.members import ROOT, Bounds, find_members
+from whence.spark.rebuild import align
 from whence.spark.sources import located, restored_with_slots
 from whence.spark.stored import Stored
 
@@ -110,46 +108,8 @@ def _bounds(gateway: Gateway, keys: str) -> Bounds:
     frame = gateway.session.read.parquet(keys)
     literals = None
     if pq.read_metadata(keys).num_rows <= _MAX_LITERALS:
-        rows = pq.read_table(keys).to_pylist()
-        texts = [[literal(value) for value in row.values()] for row in rows]
-        if all(text is not None for row in texts for text in row):
-            literals = [[str(text) for text in row] for row in texts]
+        literals = literal_rows([list(row.values()) for row in pq.read_table(keys).to_pylist()])
     return Bounds(frame._jdf.queryExecution().analyzed(), literals)
-
-
-def literal(value: Any) -> str | None:
-    r"""A value as a Spark SQL literal; None if it has no simple one.
-
-    >>> literal("it's"), literal(3), literal(None)
-    ("'it\\'s'", '3', 'NULL')
-    """
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).lower()
-        case int():
-            return f"{value}" if abs(value) < 2**31 else f"CAST('{value}' AS BIGINT)"
-        case float():
-            return _float_literal(value)
-        case Decimal():
-            return f"CAST('{value}' AS DECIMAL(38, {max(0, -int(value.as_tuple().exponent))}))"
-        case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        case bytes():
-            return f"X'{value.hex()}'"
-        case datetime():
-            kind = "TIMESTAMP" if value.tzinfo else "TIMESTAMP_NTZ"
-            return f"{kind}'{value.isoformat(sep=' ')}'"
-        case date():
-            return f"DATE'{value.isoformat()}'"
-        case _:
-            return None
-
-
-def _float_literal(value: float) -> str:
-    text = "NaN" if math.isnan(value) else repr(value).replace("inf", "Infinity")
-    return f"CAST('{text}' AS DOUBLE)"
 
 
 def replay(

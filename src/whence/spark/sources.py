@@ -261,4 +261,7 @@ def own_files(gateway: Gateway, folder: str) -> tuple[list[StoredFile], str]:
     names = files.written_files(gateway, folder)
     base = folder.rstrip("/")
     numbered, text = files.numbered(gateway, [f"{base}/{name}" for name, _, _ in names])
-    return [replace(f, path=name) for f, (name, _, _) in zip(numbered, names, strict=True)], text
+    return [
+        replace(file, path=name, rows=files.row_count(file.path))
+        for file, (name, _, _) in zip(numbered, names, strict=True)
+    ], text

@@ -50,6 +50,10 @@ class Shelf(Protocol):
         """The snapshot of that version and its folder, if there is one."""
         ...
 
+    def keep(self, stored: Stored) -> None:
+        """Make a dataset of this run known to its later steps."""
+        ...
+
     def own(self, location: str) -> Stored | None:
         """The dataset that an earlier run, or an earlier step of this one, wrote at a location."""
         ...

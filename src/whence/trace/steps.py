@@ -18,6 +18,8 @@ class StepView:
     run: Run
     step: Step
     plan: Operator
+    pipeline: Operator
+    """The plan as it was written, before parts of it were cut off as steps of their own."""
     shape: Witness
     inputs: Mapping[str, str]
     groups: Mapping[str, tuple[GroupShape, str]]
@@ -27,10 +29,13 @@ class StepView:
 def step_view(run: Run, step: Step) -> StepView:
     """A step's document, parsed."""
     document = step.document
+    plan = plan_from_json(document["plan"])
+    whole = document.get("pipeline")
     return StepView(
         run=run,
         step=step,
-        plan=plan_from_json(document["plan"]),
+        plan=plan,
+        pipeline=plan if whole is None else plan_from_json(whole),
         shape=from_json(document["witness"]),
         inputs=document["inputs"],
         groups={

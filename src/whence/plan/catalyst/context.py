@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whence.errors import UnsupportedError
 from whence.plan.catalyst.flow import Flow
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.scope import Attributes
@@ -71,3 +72,17 @@ class Context:
     def columns(self, field: str) -> tuple[Column, ...]:
         """A field of attributes as columns."""
         return tuple(self.attributes.column(node) for node in self.node.expressions(field))
+
+    def expression(self, field: str) -> Node:
+        """A field that must hold an expression."""
+        found = self.node.expression(field)
+        if found is None:
+            raise self.incomplete(field)
+        return found
+
+    def incomplete(self, field: str) -> UnsupportedError:
+        """The error for a field that Spark left out of its text."""
+        return UnsupportedError(
+            f"the text of {self.node.name} (at {' > '.join(self.trail)}) says nothing of its "
+            f"{field}; take the text from whence.spark.normalise.plan_text"
+        )

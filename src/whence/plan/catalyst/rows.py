@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from whence.plan.catalyst.context import Context
-from whence.plan.catalyst.nodes import Node, is_tree, object_name, parse
+from whence.plan.catalyst.leaves import unsupported
+from whence.plan.catalyst.nodes import is_tree, object_name, parse
 from whence.plan.operators import (
     Column,
     Except,
@@ -38,7 +39,7 @@ _JOINS: dict[str, JoinType] = {
 
 def filter_rows(context: Context) -> Filter:
     """Filter."""
-    condition = _one(context, "condition")
+    condition = context.expression("condition")
     return Filter(
         **context.common(context.input, decides=(condition,)),
         predicate=context.writer.expression(condition),
@@ -51,6 +52,8 @@ def join(context: Context) -> Join:
     name = object_name(found)
     if name in ("NaturalJoin", "UsingJoin"):
         name = object_name(found.get("tpe"))
+    if name not in _JOINS:
+        raise unsupported(context.node, (*context.trail, name))
     condition = context.node.expression("condition")
     existence = None
     if name == "ExistenceJoin" and is_tree(found.get("exists")):
@@ -138,7 +141,7 @@ def sort(context: Context) -> Sort:
 
 def limit(context: Context) -> Limit:
     """GlobalLimit and LocalLimit."""
-    expression = _one(context, "limitExpr")
+    expression = context.expression("limitExpr")
     return Limit(
         **context.common(context.input, decides=(expression,)),
         limit=context.writer.expression(expression),
@@ -148,7 +151,7 @@ def limit(context: Context) -> Limit:
 
 def offset(context: Context) -> Offset:
     """Offset."""
-    expression = _one(context, "offsetExpr")
+    expression = context.expression("offsetExpr")
     return Offset(
         **context.common(context.input, decides=(expression,)),
         offset=context.writer.expression(expression),
@@ -157,7 +160,7 @@ def offset(context: Context) -> Offset:
 
 def tail(context: Context) -> Tail:
     """Tail."""
-    expression = _one(context, "limitExpr")
+    expression = context.expression("limitExpr")
     return Tail(
         **context.common(context.input, decides=(expression,)),
         limit=context.writer.expression(expression),
@@ -210,10 +213,3 @@ def observe(context: Context) -> Observe:
         name=str(context.node.fields.get("name")),
         metrics=context.writer.expressions(metrics),
     )
-
-
-def _one(context: Context, field: str) -> Node:
-    found = context.node.expression(field)
-    if found is None:
-        raise ValueError(f"{context.node.name} has no {field} in the plan's text")
-    return found

@@ -39,9 +39,10 @@ def project(context: Context) -> Project:
 def expand(context: Context) -> Expand:
     """Expand: grouping sets, unpivot."""
     output = context.columns("output")
-    lists = tuple(
-        tuple(parse(item) for item in listed) for listed in context.node.fields["projections"] or ()
-    )
+    found = context.node.fields["projections"]
+    if found is None:
+        raise context.incomplete("projections")
+    lists = tuple(tuple(map(parse, listed)) for listed in found)
     every = tuple(node for listed in lists for node in listed)
     moves = context.flow.alternatives(output, lists)
     return Expand(
@@ -53,9 +54,7 @@ def expand(context: Context) -> Expand:
 def generate(context: Context) -> Generate:
     """Generate: explode and friends."""
     node = context.node
-    generator = node.expression("generator")
-    if generator is None:
-        raise ValueError("Generate has no generator in the plan's text")
+    generator = context.expression("generator")
     outer = bool(node.fields["outer"])
     generated = context.columns("generatorOutput")
     if outer:
@@ -177,14 +176,12 @@ def _keys(columns: Sequence[Column]) -> tuple[Expression, ...]:
 
 
 def _function(context: Context) -> str:
-    function = context.node.expression("functionExpr")
-    return str(function.fields.get("name") if function else "function")
+    return str(context.expression("functionExpr").fields.get("name"))
 
 
 def _python(context: Context) -> dict[str, Any]:
     """A Python function over rows sees all of its input, and nobody sees into it (⊥)."""
     output, reads = context.columns("output"), context.everything
     moves = tuple(Move(Path(c.number, c.name), unique(reads), "undefined") for c in output)
-    function = context.node.expression("functionExpr")
     common = context.common(output, moves=moves, whole=reads)
-    return {**common, "deterministic": function is None or deterministic(function)}
+    return {**common, "deterministic": deterministic(context.expression("functionExpr"))}

@@ -17,12 +17,17 @@ def join(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Trac
     match operator.type:
         case "anti":
             return _one_sided(context, operator, node, copied)
-        case "semi" if context.policy == "list":
+        case "semi" if context.policy == "list" and _is_one_table(operator.children[0]):
             return _semi_listed(context, operator, node, copied)
         case "semi" | "existence":
             return _semi_keyed(context, operator, node, copied)
         case _:
             return _two_sided(context, operator, node)
+
+
+def _is_one_table(operator: ops.Operator) -> bool:
+    """Whether no join stands below: else Spark moves the semi join down, which a list prevents."""
+    return not any(isinstance(op, ops.Join) for op in ops.walk(operator))
 
 
 def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:

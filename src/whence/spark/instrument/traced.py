@@ -36,7 +36,8 @@ class Context:
     """What instrumentation of one step needs to know.
 
     `policy` says what becomes of groups: `list` lists their members where that copies nothing, and
-    `key` refers to them by key. `leaves` has the traced leaf of each source, by operator id.
+    `key` refers to them by key. `leaves` has the traced leaf of each source, by operator id, and
+    `rows` how many rows it has, if that is known.
     `groups` collects the operators whose groups are referred to by key, `scopes` the slots that
     tell the rows of each operator apart.
     """
@@ -44,6 +45,7 @@ class Context:
     gateway: Gateway
     policy: Policy
     leaves: Mapping[str, Traced]
+    rows: Mapping[str, int | None] = field(default_factory=dict)
     groups: dict[str, Operator] = field(default_factory=dict)
     scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
