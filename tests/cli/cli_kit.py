@@ -36,6 +36,9 @@ class Home:
         return CliRunner().invoke(app, [*arguments, "--archive", str(self.archive)])
 
 
+ABOVE = "SELECT i_order, price FROM items WHERE price > (SELECT avg(price) FROM items)"
+
+
 def make_home(spark: Any, folder: Path) -> Home:
     orders = [(1, "Ann"), (2, "Bob"), (3, "Cid")]
     items = [(1, "5.00", 2), (1, "7.50", 1), (1, "1.00", 0), (2, "3.25", 4), (3, "9.99", -1)]
@@ -50,6 +53,7 @@ def make_home(spark: Any, folder: Path) -> Home:
         spark.read.parquet(path).createOrReplaceTempView(name)
     home = Home(folder)
     whence.capture(odd_values(spark), name="odd", archive=home.archive, mode="eager")
+    whence.capture(spark.sql(ABOVE), name="above", archive=home.archive, mode="eager")
     late = spark.sql(LATE)
     whence.capture(late, name="late-auto", archive=home.archive, mode="auto")
     whence.capture(late, name="late", archive=home.archive, mode="eager")

@@ -32,10 +32,11 @@ def asked(home: Home, *arguments: str) -> str:
 
 
 def test_runs(home: Home) -> None:
-    assert "3 runs in" in asked(home, "runs")
+    assert "4 runs in" in asked(home, "runs")
     found = json.loads(asked(home, "runs", "--format", "json"))["runs"]
-    assert [run["name"] for run in found] == ["odd", "late-auto", "late"]
+    assert [run["name"] for run in found] == ["odd", "above", "late-auto", "late"]
     assert [run["mode"] for run in records(asked(home, "runs", "--format", "csv"))] == [
+        "eager",
         "eager",
         "auto",
         "eager",
@@ -63,6 +64,18 @@ def test_show_counts_what_is_stored(home: Home) -> None:
     assert operators["join"]["rows"] is None
     shown = records(asked(home, "show", "late", "-f", "csv"))
     assert [o["operator"] for o in shown] == [o["id"] for o in found["operators"]]
+
+
+def test_a_run_of_several_steps(home: Home) -> None:
+    found = json.loads(asked(home, "show", "above", "-f", "json"))
+    assert {o["step"] for o in found["operators"]} == {0, 1}
+    assert [d["kind"] for d in found["datasets"]].count("output") == 2
+    assert found["replays_single_rows"] in ("guaranteed", "not guaranteed")
+    text = asked(home, "show", "above")
+    assert "\nstep  rows " in text
+    traced = json.loads(asked(home, "trace", "above", "--where", "price = 9.99", "-f", "json"))
+    assert traced["sources"]["items"]["count"] == 5
+    assert "price" in asked(home, "trace", "above")
 
 
 def test_trace_for_people(home: Home) -> None:

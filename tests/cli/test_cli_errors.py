@@ -41,7 +41,7 @@ def failed(home: Home, code: int, *arguments: str) -> str:
     ("arguments", "said"),
     [
         (("trace", "lat"), "no run named 'lat'; did you mean 'late'"),
-        (("show", "zzz"), "no run named 'zzz'; there is 'late', 'late-auto', 'odd'"),
+        (("show", "zzz"), "no run named 'zzz'; there is 'late', 'late-auto', 'above', 'odd'"),
         (
             ("trace", "late", "--where", "o_kye = 1"),
             "no column named 'o_kye'; did you mean 'o_key'",

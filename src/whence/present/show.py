@@ -46,14 +46,17 @@ def show_report(run: Run, tables: Tables) -> Report:
     views = [step_view(run, step) for step in run.steps]
     known = {i: _amounts(tables, i, views) for view in views for i in _datasets(view)}
     lines = [line for view in views for line in _lines(view, known)]
-    guarantee, reasons = guarantee_of(views[-1].plan)
+    guarantee, reasons = guarantee_of(views[-1:])
+    single, _ = guarantee_of(views[-1:], one_row=True)
     notes = [n for step in run.steps for n in step.document.get("notes", ())]
     notes += _changed(tables, views)
     stored = _stored_grid(views, known)
-    head = _head(run, known, guarantee, reasons, notes)
+    told = guarantee if guarantee == single else f"{single} for single rows, {guarantee} for many"
+    head = _head(run, known, told, reasons, notes)
     plan = _plan_grid(lines, len(views) > 1)
     data = _data(run, lines, known, views)
-    data |= {"replays": guarantee, "replay_reasons": list(reasons), "notes": notes}
+    data |= {"replays": guarantee, "replays_single_rows": single}
+    data |= {"replay_reasons": reasons, "notes": notes}
     return Report((head, "plan", plan, "datasets", stored), data, _records(lines))
 
 
