@@ -71,7 +71,7 @@ def test_numbers_for_people() -> None:
 def test_places(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert place(f"file:{tmp_path}/a/b") == "a/b"
-    assert place("/elsewhere/a") == "/elsewhere/a"
+    assert place("/elsewhere/a") == place("file:///elsewhere/a") == "/elsewhere/a"
     assert place("s3://bucket/a") == "s3://bucket/a"
 
 

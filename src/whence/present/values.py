@@ -83,7 +83,10 @@ def size(number: int) -> str:
 
 def place(path: str) -> str:
     """A file or folder as people find it: below where they are if it is, else in full."""
+    name = path.removeprefix("file:")
+    if name != path:
+        name = "/" + name.lstrip("/")
     try:
-        return str(Path(path.removeprefix("file:")).relative_to(Path.cwd()))
+        return str(Path(name).relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return path
+        return name
