@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,7 @@ class Tables:
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: str | None = None
 
     def run(self, sql: str, dataset: Dataset | None = None) -> list[Any]:
         """All rows that SQL gives; a failure to read files names the dataset."""
@@ -105,9 +107,10 @@ class Tables:
     def scratch_file(self) -> str:
         """A path for a Parquet file that lives as long as this connection."""
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="whence-")
+            self._scratch = tempfile.mkdtemp(prefix="whence-")
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._names += 1
-        return f"{self._scratch.name}/{self._names}.parquet"
+        return f"{self._scratch}/{self._names}.parquet"
 
     def table(self, stem: str, sql: str, dataset: Dataset | None = None) -> str:
         """A temporary table with the answer to a query; its name."""
