@@ -20,7 +20,7 @@ from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive as Store
 from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
 from whence.archive import Run as StoredRun
-from whence.errors import EngineError, SelectionError, UnknownNameError
+from whence.errors import EngineError, SelectionError, UnknownNameError, UnsupportedError
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
@@ -220,7 +220,7 @@ class Run:
             f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
         )
         results = []
-        guarantee = guarantee_of([self._view])
+        guarantee = guarantee_of([self._view], one_row=True)
         for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
             one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             row = output_rows(self._tables, self._output, one).to_pylist()[0]
@@ -498,6 +498,10 @@ def _check_frame(frame: Any) -> None:
         )
     if not hasattr(frame, "_jdf"):
         raise SelectionError(f"capture takes a Spark DataFrame, not {kind.__name__}")
+    if frame.isStreaming:
+        raise UnsupportedError(
+            "this is a streaming frame; capture inside foreachBatch, or read the data as a batch"
+        )
 
 
 def _selection_error(selection: Selection, error: Exception) -> Exception:

@@ -24,7 +24,7 @@ from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.literals import literal_rows
 from whence.spark.members import ROOT, Bounds, find_members
-from whence.spark.normalise import normalise
+from whence.spark.normalise import normalise, plan_text
 from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
@@ -55,7 +55,7 @@ class Captured:
 
 def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
     """The plan of a normalised node, its sources named, and what is known of each leaf."""
-    operator = read_plan(str(node.toJSON()), ())
+    operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
     found = {
         op.id: find_leaf(gateway, part)
         for op, part in align(gateway, operator, node)

@@ -173,12 +173,12 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def replays(self) -> Guarantee:
         """Whether running the pipeline on only these rows is sure to give the chosen rows again."""
-        return guarantee_of(self._backward.views or [self._view])[0]
+        return guarantee_of(self._backward.views or [self._view], one_row=self.rows <= 1)[0]
 
     @property
     def replay_reasons(self) -> tuple[str, ...]:
         """The operators because of which a replay is not guaranteed."""
-        return guarantee_of(self._backward.views or [self._view])[1]
+        return guarantee_of(self._backward.views or [self._view], one_row=self.rows <= 1)[1]
 
     @property
     def notes(self) -> tuple[str, ...]:

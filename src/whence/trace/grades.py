@@ -50,18 +50,20 @@ def grade_of(
     return ("superset" if reasons else "exact"), tuple(reasons)
 
 
-def guarantee_of(views: Sequence[StepView]) -> tuple[Guarantee, tuple[str, ...]]:
+def guarantee_of(
+    views: Sequence[StepView], *, one_row: bool = False
+) -> tuple[Guarantee, tuple[str, ...]]:
     """Whether replaying a trace is sure to work: no path with two non-monotonic operators.
 
     The first view is of the run that is asked, the others of what it was traced through. Paths go
     on into earlier runs: one such operator here and one there is too many.
     """
-    paths = list(unsafe_paths(views[0].pipeline))
+    paths = list(unsafe_paths(views[0].pipeline, one_row=one_row))
     last = {view.run.id: view for view in views}
     earlier = [v for v in last.values() if v.run.id != views[0].run.id]
     here = [op.id for op in walk(views[0].pipeline) if non_monotonic(op)]
     for view in earlier:
-        paths += unsafe_paths(view.pipeline)
+        paths += unsafe_paths(view.pipeline, one_row=one_row)
         there = [op.id for op in walk(view.pipeline) if non_monotonic(op)]
         if here and there:
             paths.append((here[0], f"{there[0]} of run {view.run.name!r}"))
