@@ -133,6 +133,8 @@ def select(shape: Shape, selector: Any) -> Cells:
     """The cells that indexing an array of `shape` with `selector` would read."""
     if isinstance(selector, Cells):
         return selector
+    if selector is Ellipsis:
+        return all_cells(shape)
     try:
         box = _as_box(shape, selector)
         if box is not None:

@@ -276,6 +276,18 @@ def broadcast(out_shape: Shape, in_shape: Shape) -> Form:
     return separable(out_shape, in_shape, maps)
 
 
+def reshaped(out_shape: Shape, in_shape: Shape) -> Form:
+    """The same flat position; symbolic where only axes of size 1 come or go."""
+    if out_shape == in_shape:
+        return identity(out_shape)
+    long_out = [i for i, n in enumerate(out_shape) if n != 1]
+    if [out_shape[i] for i in long_out] != [n for n in in_shape if n != 1]:
+        return Reshape(out_shape, in_shape)
+    positions = iter(long_out)
+    maps = [follow(next(positions), n) if n != 1 else fixed(0) for n in in_shape]
+    return separable(out_shape, in_shape, maps)
+
+
 def everything(out_shape: Shape, in_shape: Shape) -> Form:
     """Each cell from every cell."""
     return separable(out_shape, in_shape, [whole(n) for n in in_shape])

@@ -1,0 +1,444 @@
+"""Functions whose result depends on the order or the bins of values."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import Form, Gather, follow, pairs, separable, whole
+from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.rules.base import (
+    all_cells,
+    axes_of,
+    bind,
+    finish,
+    lanes,
+    name_of,
+    plain_call,
+    positions,
+    same_cells,
+    shape_of,
+)
+from whence.arrays.rules.reduce import group_pairs, reduced
+from whence.arrays.session import Array, Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+
+def lane_form(shape: Shape, axis: int) -> Form:
+    """Each cell from its whole lane along an axis of the same array."""
+    maps = [whole(n) if i == axis else follow(i, n) for i, n in enumerate(shape)]
+    return separable(shape, shape, maps)
+
+
+def sort(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """sort and partition: cells move within their lane; all cells of the lane steer."""
+    bound = bind(func, args, kwargs, ("a", "kth", "axis", "kind", "order"))
+    array = bound["a"]
+    result = plain_call(func, args, kwargs)
+    axis = bound.get("axis", -1)
+    edges = sort_edges(session, array.node_, array.data_, result, axis, bound.get("order"))
+    return finish(session, result, edges, name_of(func), args)
+
+
+def sort_edges(
+    session: Session, node: Node, data: Array, result: Array, axis: int | None, order: Any
+) -> list[Edge]:
+    """Edges of a rearrangement of values along an axis (None: of the flattened array)."""
+    held = session.hold(data, result)
+    rule = partial(_rearranged, held, axis, order)
+    if axis is None or data.ndim == 0:
+        from whence.arrays.forms import everything
+
+        lane = partial(everything, result.shape, data.shape)
+    else:
+        lane = partial(lane_form, data.shape, axis % data.ndim)
+    return [Edge(node, rule, by_values=True), Edge(node, lane, False)]
+
+
+def _rearranged(held: Held, axis: int | None, order: Any) -> Form:
+    """Equal ranks in input and output meet; among equal values the first comes first."""
+    array, result = held.arrays
+    shape = array.shape
+    if axis is None or array.ndim == 0:
+        array, axis = array.reshape(-1), 0
+    if array.size == 0:
+        return Gather(result.shape, shape, np.full(result.shape, -1, dtype=np.int64))
+    flat = result.reshape(array.shape)
+    options = {"order": order} if order is not None else {}
+    before = np.argsort(array, axis=axis, kind="stable", **options)
+    after = np.argsort(flat, axis=axis, kind="stable", **options)
+    index = np.empty(array.shape, dtype=np.int64)
+    source = np.take_along_axis(positions(array.shape), before, axis)
+    np.put_along_axis(index, after, source, axis)
+    return Gather(result.shape, shape, index.reshape(result.shape))
+
+
+def argsort(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """argsort and argpartition: each position comes from the cell it names."""
+    bound = bind(func, args, kwargs, ("a", "kth", "axis", "kind", "order"))
+    array, axis = bound["a"], bound.get("axis", -1)
+    result = plain_call(func, args, kwargs)
+    held = session.hold(result)
+    rule = partial(_named, held, array.data_.shape, axis)
+    flat = axis is None or array.data_.ndim == 0
+    steer = all_cells(array, result.shape, False) if flat else Edge(
+        array.node_, partial(lane_form, array.data_.shape, axis % array.data_.ndim), False
+    )  # fmt: skip
+    edges = [Edge(array.node_, rule, by_values=True), steer]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _named(held: Held, in_shape: Shape, axis: int | None) -> Form:
+    at = np.asarray(held.arrays[0])
+    if axis is None or not in_shape:
+        return Gather(at.shape, in_shape, at.astype(np.int64).reshape(at.shape))
+    index = np.take_along_axis(positions(in_shape), at, axis)
+    return Gather(at.shape, in_shape, index)
+
+
+def argextreme(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """argmax and argmin: the position comes from the winning cell; the lane steers."""
+    bound = bind(func, args, kwargs)
+    array, axis = bound["a"], bound["axis"]
+    result = plain_call(func, args, kwargs)
+    shape, in_shape = np.shape(result), array.data_.shape
+    axes = axes_of(axis, len(in_shape))
+    held = session.hold(np.asarray(result))
+    keepdims = bound.get("keepdims") is True
+    rule = partial(_argument, held, in_shape, axes, shape)
+    lane = partial(reduced, shape, in_shape, axes, keepdims)
+    edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _argument(held: Held, in_shape: Shape, axes: tuple[int, ...], shape: Shape) -> Form:
+    lane = lanes(positions(in_shape), axes)
+    at = held.arrays[0].reshape(lane.shape[:-1])[..., None]
+    index = np.take_along_axis(lane, at, -1)[..., 0]
+    return Gather(shape, in_shape, index.reshape(shape))
+
+
+def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """median, percentile, quantile: the order statistics that carry weight contribute."""
+    bound = bind(func, args, kwargs)
+    array = bound["a"]
+    result = plain_call(func, args, kwargs)
+    share = raw(bound.get("q", 0.5))
+    if func is np.percentile or func is np.nanpercentile:
+        share = np.asarray(share) / 100
+    op = name_of(func)
+    if type(array) is not TrackedArray or bound.get("weights") is not None:
+        operands = tracked_in([args, kwargs])
+        edges = [all_cells(t, np.shape(result), doubt=f"{op} with weights") for t in operands]
+        return finish(session, result, edges, op, args)
+    axes = axes_of(bound["axis"], array.data_.ndim)
+    method = bound.get("method", "linear") if "q" in bound else "median"
+    skip = func in (np.nanmedian, np.nanpercentile, np.nanquantile)
+    held = session.hold(array.data_, np.asarray(share))
+    shape = np.shape(result)
+    rule = partial(_order_statistics, held, axes, method, skip, shape)
+    lane = partial(_quantile_lane, shape, array.data_.shape, axes, bound["keepdims"] is True)
+    edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
+    edges += [all_cells(t, shape) for t in tracked_in(bound.get("q"))]
+    out = bound.get("out")
+    if out is not None:
+        from whence.arrays.rules.base import store
+
+        return store(session, out, result, edges, op, args)
+    return finish(session, result, edges, op, args)
+
+
+def _quantile_lane(shape: Shape, in_shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Form:
+    return reduced(shape, in_shape, axes, keepdims)
+
+
+def _order_statistics(
+    held: Held, axes: tuple[int, ...], method: str, skip: bool, shape: Shape
+) -> Form:
+    array, share = held.arrays
+    lane = lanes(array, axes)
+    where = lanes(positions(array.shape), axes)
+    count = lane.shape[-1]
+    lane, where = lane.reshape(-1, count), where.reshape(-1, count)
+    order = np.argsort(lane, axis=-1, kind="stable")
+    bad = np.isnan(lane) if lane.dtype.kind in "fc" else np.zeros(lane.shape, dtype=bool)
+    shares = share.reshape(-1)
+    outs, inps = [], []
+    for q, value in enumerate(shares):
+        for lengths in _by_length(bad, skip):
+            rows, length = lengths
+            if length == 0:
+                continue
+            ranks = _ranks(length, value, method)
+            poisoned = bad[rows].any(axis=1) & (not skip)
+            for rank in ranks:
+                cell = np.where(poisoned, count - 1, rank)
+                at = order[rows, cell]
+                outs.append(q * len(lane) + rows)
+                inps.append(where[rows, at])
+    out = np.concatenate(outs) if outs else np.empty(0, dtype=np.int64)
+    inp = np.concatenate(inps) if inps else np.empty(0, dtype=np.int64)
+    return pairs(shape, array.shape, out.astype(np.int64), inp)
+
+
+def _by_length(bad: Array, skip: bool) -> list[tuple[Array, int]]:
+    """Lanes grouped by how many cells count in them."""
+    if not skip:
+        return [(np.arange(len(bad)), bad.shape[1])]
+    lengths = (~bad).sum(axis=1)
+    return [(np.flatnonzero(lengths == n), int(n)) for n in np.unique(lengths)]
+
+
+def _ranks(length: int, share: Any, method: str) -> list[int]:
+    """Which order statistics of a sorted lane carry weight: asked of NumPy itself, on 0, 1, 2 …"""
+    ladder = np.arange(length, dtype=np.float64)
+    if method == "median":
+        at = float(np.median(ladder))
+    else:
+        at = float(np.quantile(ladder, float(share), method=method))  # type: ignore[call-overload]
+    return sorted({int(np.floor(at)), int(np.ceil(at))})
+
+
+def unique(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """unique: a value comes from its first occurrence, a count from every occurrence."""
+    bound = bind(func, args, kwargs)
+    array = bound["ar"]
+    result = plain_call(func, args, kwargs)
+    if bound["axis"] is not None:
+        edges = lambda part: [all_cells(array, part.shape, doubt="numpy.unique with axis")]  # noqa: E731
+        parts = result if isinstance(result, tuple) else (result,)
+        made = [finish(session, p, edges(p), name_of(func), args) for p in parts]
+        return tuple(made) if isinstance(result, tuple) else made[0]
+    held = session.hold(array.data_, bound["equal_nan"], (result if isinstance(result, np.ndarray) else result[0]))
+    kinds = ["first"]
+    kinds += ["first"] * bool(bound["return_index"])
+    kinds += ["own"] * bool(bound["return_inverse"])
+    kinds += ["members"] * bool(bound["return_counts"])
+    parts = result if isinstance(result, tuple) else (result,)
+    made = []
+    for part, kind in zip(parts, kinds, strict=True):
+        rule = partial(_occurrences, held, kind, part.shape)
+        edge = Edge(array.node_, rule, by_values=True)
+        made.append(
+            finish(session, part, [edge, all_cells(array, part.shape, False)], name_of(func), args)
+        )
+    return tuple(made) if isinstance(result, tuple) else made[0]
+
+
+def _occurrences(held: Held, kind: str, shape: Shape) -> Form:
+    array, equal_nan, values = held.arrays
+    if kind == "own":
+        return Gather(shape, array.shape, positions(array.shape).reshape(shape))
+    found, first, inverse = np.unique(
+        array, return_index=True, return_inverse=True, equal_nan=equal_nan
+    )
+    # np.unique alone need not sort; match by value
+    order = np.argsort(values, kind="stable")
+    slot = np.empty(len(found), dtype=np.int64)
+    slot[np.arange(len(found))] = order
+    if kind == "first":
+        index = np.empty(len(found), dtype=np.int64)
+        index[slot] = first
+        return Gather(shape, array.shape, index)
+    return group_pairs(shape, array.shape, slot[inverse.reshape(-1)])
+
+
+def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """searchsorted and digitize: each position from the value looked up; the ladder steers."""
+    names = ("x", "bins") if func is np.digitize else ("v", "a")
+    bound = bind(func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    shape = np.shape(result)
+    edges = [same_cells(t, shape) for t in tracked_in(bound[names[0]])]
+    edges += [all_cells(t, shape, False) for t in tracked_in(bound[names[1]])]
+    edges += [all_cells(t, shape, False) for t in tracked_in(bound.get("sorter"))]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def bincount(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """bincount: a count from the cells that have its number, and from their weights."""
+    bound = bind(func, args, kwargs, ("x", "weights", "minlength"))
+    array, weights = bound["x"], bound.get("weights")
+    result = plain_call(func, args, kwargs)
+    held = session.hold(raw(array))
+    edges = []
+    for operand in tracked_in([array, weights]):
+        rule = partial(_counted, held, result.shape)
+        edges.append(Edge(operand.node_, rule, by_values=True))
+    edges += [all_cells(t, result.shape, False) for t in tracked_in(array)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _counted(held: Held, shape: Shape) -> Form:
+    labels = np.asarray(held.arrays[0]).astype(np.int64)
+    return group_pairs(shape, labels.shape, labels)
+
+
+def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """histogram: a bin from the cells that fall into it; edges from the extremes, or as given."""
+    bound = bind(func, args, kwargs)
+    array, bins = bound["a"], bound["bins"]
+    counts, edges_out = plain_call(func, args, kwargs)
+    op = name_of(func)
+    operands = tracked_in([array, bound["weights"]])
+    held = session.hold(raw(array), edges_out)
+    counted = []
+    for operand in operands:
+        rule = partial(_binned, held, counts.shape)
+        counted.append(Edge(operand.node_, rule, by_values=True))
+        if bound["density"]:
+            counted.append(all_cells(operand, counts.shape))
+    counted += [all_cells(t, counts.shape, False) for t in tracked_in(array)]
+    counted += [all_cells(t, counts.shape, False) for t in tracked_in(bins)]
+    ladder = _ladder_edges(session, array, bins, bound["range"], edges_out)
+    first = finish(session, counts, counted, op, args)
+    return first, finish(session, edges_out, ladder, op, args)
+
+
+def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Array) -> list[Edge]:
+    if type(bins) is TrackedArray and bins.data_.ndim == 1:
+        return [same_cells(bins, ladder.shape)]
+    if not isinstance(bins, int | np.integer) or span is not None or type(array) is not TrackedArray:
+        return [
+            all_cells(t, ladder.shape, doubt="numpy.histogram choosing its bins")
+            for t in tracked_in([array, bins, span])
+        ]
+    held = session.hold(array.data_)
+    edges = [all_cells(array, ladder.shape, False)]
+    for pick in (np.argmin, np.argmax):
+        rule = partial(_extreme, held, pick, ladder.shape)
+        edges.append(Edge(array.node_, rule, by_values=True))
+    return edges
+
+
+def _extreme(held: Held, pick: Any, shape: Shape) -> Form:
+    array = held.arrays[0]
+    if not array.size:
+        return Gather(shape, array.shape, np.full(shape, -1, dtype=np.int64))
+    return Gather(shape, array.shape, np.full(shape, int(pick(array)), dtype=np.int64))
+
+
+def _binned(held: Held, shape: Shape) -> Form:
+    array, ladder = np.asarray(held.arrays[0]), held.arrays[1]
+    flat = array.reshape(-1)
+    labels = np.searchsorted(ladder, flat, side="right") - 1
+    labels = np.where(flat == ladder[-1], len(ladder) - 2, labels)
+    inside = (flat >= ladder[0]) & (flat <= ladder[-1])
+    return group_pairs(shape, array.shape, np.where(inside, labels, -1))
+
+
+def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """interp: a point between two knots comes from both; outside, from the nearest alone."""
+    bound = bind(func, args, kwargs)
+    x, xp, fp = bound["x"], bound["xp"], bound["fp"]
+    result = plain_call(func, args, kwargs)
+    shape = np.shape(result)
+    held = session.hold(raw(x), raw(xp), raw(fp))
+    ends = (bound["left"] is not None, bound["right"] is not None)
+    op = name_of(func)
+    if bound["period"] is not None:
+        doubt = f"{op} with period"
+        edges = [all_cells(t, shape, doubt=doubt) for t in tracked_in([x, xp, fp])]
+        return finish(session, result, edges, op, args)
+    edges = []
+    for operand, which in ((x, "x"), (xp, "xp"), (fp, "fp")):
+        if type(operand) is TrackedArray:
+            rule = partial(_knots, held, which, ends, shape)
+            edges.append(Edge(operand.node_, rule, by_values=True))
+    edges += [same_cells(t, shape, False) for t in tracked_in(x)]
+    edges += [all_cells(t, shape, False) for t in tracked_in(xp)]
+    return finish(session, result, edges, op, args)
+
+
+def _knots(held: Held, which: str, ends: tuple[bool, bool], shape: Shape) -> Form:
+    x, xp, fp = (np.asarray(a) for a in held.arrays)
+    flat = x.reshape(-1)
+    last = len(xp) - 1
+    below, above = flat < xp[0], flat > xp[-1]
+    at = np.clip(np.searchsorted(xp, flat, side="right") - 1, 0, last)
+    on_end = at == last
+    inside = ~(below | above)
+    every = np.arange(len(flat))
+    if which == "x":
+        keep = inside & ~on_end | np.isnan(flat)
+        return pairs(shape, x.shape, every[keep], every[keep])
+    between = inside & ~on_end
+    alone = on_end & inside
+    out = [every[between], every[between]]
+    inp = [at[between], at[between] + 1]
+    if which == "fp":
+        out += [every[alone], every[below & (not ends[0])], every[above & (not ends[1])]]
+        inp += [at[alone], np.zeros(len(out[-2]), dtype=np.int64)]
+        inp += [np.full(len(out[-1]), last, dtype=np.int64)]
+    source = xp if which == "xp" else fp
+    return pairs(shape, source.shape, np.concatenate(out), np.concatenate(inp))
+
+
+def clip(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """clip as two choices: first the larger of cell and lower bound, then the smaller."""
+    bound = bind(func, args, kwargs)
+    low = bound.get("a_min", bound.get("min"))
+    high = bound.get("a_max", bound.get("max"))
+    low = bound.get("min") if low is None or low is np._NoValue else low  # type: ignore[attr-defined]
+    high = bound.get("max") if high is None or high is np._NoValue else high  # type: ignore[attr-defined]
+    out = bound.get("out")
+    current = bound["a"]
+    empty = (None, np._NoValue)  # type: ignore[attr-defined]
+    if not any(low is e for e in empty):
+        current = np.maximum(current, low)
+    if not any(high is e for e in empty):
+        current = np.minimum(current, high)
+    if out is not None:
+        out[...] = current
+        return out
+    return current
+
+
+def trim_zeros(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """trim_zeros: a slice that the values choose."""
+    bound = bind(func, args, kwargs)
+    array = bound["filt"]
+    result = plain_call(func, args, kwargs)
+    data = array.data_
+    start = tuple(
+        0 if not n else int(i.min()) if len(i) and _front(bound["trim"]) else 0
+        for i, n in zip(np.nonzero(data), data.shape, strict=True)
+    )
+    window = tuple(slice(a, a + n) for a, n in zip(start, result.shape, strict=True))
+    rule = partial(_window, window, data.shape, result.shape)
+    edges = [Edge(array.node_, rule, by_values=True), all_cells(array, result.shape, False)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _front(trim: str) -> bool:
+    return "f" in trim.lower()
+
+
+def _window(window: tuple[slice, ...], in_shape: Shape, shape: Shape) -> Form:
+    maps = [follow(i, n, w.start) for i, (n, w) in enumerate(zip(shape, window, strict=True))]
+    return separable(shape, in_shape, maps)
+
+
+def running_choice(held: Held, axis: int) -> Form:
+    """maximum.accumulate: each cell from the latest cell up to it that equals the result."""
+    array, result = held.arrays
+    axis = axis % array.ndim
+    fresh = np.ones(array.shape, dtype=bool)
+    later = [slice(None)] * array.ndim
+    earlier = list(later)
+    later[axis], earlier[axis] = slice(1, None), slice(None, -1)
+    changed = result[tuple(later)] != result[tuple(earlier)]
+    if result.dtype.kind in "fc":
+        both_nan = np.isnan(result[tuple(later)]) & np.isnan(result[tuple(earlier)])
+        changed &= ~both_nan
+    fresh[tuple(later)] = changed
+    steps = np.arange(array.shape[axis]).reshape([-1 if i == axis else 1 for i in range(array.ndim)])
+    at = np.maximum.accumulate(np.where(fresh, steps, 0), axis=axis)
+    index = np.take_along_axis(positions(array.shape), at, axis)
+    return Gather(array.shape, array.shape, index)
+
+
+_ = shape_of
