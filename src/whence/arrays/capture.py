@@ -87,8 +87,12 @@ class TrackedFunction:
         return self if instance is None else partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if tracked_in(args) or (kwargs and tracked_in(kwargs)):
-            return self.function(*args, **kwargs)  # part of a larger tracked call
+        for value in args:
+            kind = type(value)
+            if kind is TrackedArray or (kind in (list, tuple, dict) and tracked_in(value)):
+                return self.function(*args, **kwargs)  # part of a larger tracked call
+        if kwargs and tracked_in(kwargs):
+            return self.function(*args, **kwargs)
         if self.views is not None:
             return self.views.call(self, args, kwargs)
         return self.run(args, kwargs)[0]

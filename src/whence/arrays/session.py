@@ -50,6 +50,8 @@ class Session:
 
     def release(self, caller_owns: Iterable[Any]) -> None:
         """At the end of a call: copy what the caller can change, and stop watching."""
+        if not self.held:
+            return
         owners = {id(owner(a)) for a in caller_owns if isinstance(a, np.ndarray)}
         for held in self.held:
             held.keep(lambda array: id(owner(array)) in owners)

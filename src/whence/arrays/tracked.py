@@ -9,9 +9,23 @@ import numpy as np
 
 from whence.arrays.graph import Node
 from whence.arrays.session import Array, Session
-from whence.errors import ArrayError
 
 FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Hooks:
+    """What tracked arrays call; the rules fill it in when they are imported."""
+
+    __slots__ = ("function", "get", "method", "put", "set_shape", "ufunc")
+    function: Callable[..., Any]
+    get: Callable[..., Any]
+    method: Callable[..., Any]
+    put: Callable[..., Any]
+    set_shape: Callable[..., Any]
+    ufunc: Callable[..., Any]
+
+
+hooks = Hooks()
 
 
 class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -27,16 +41,12 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from whence.arrays.rules.ufuncs import call
-
-        return call(self.session_, ufunc, method, inputs, kwargs)
+        return hooks.ufunc(self.session_, ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        from whence.arrays.rules import apply
-
-        return apply(self.session_, func, args, kwargs)
+        return hooks.function(self.session_, func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
@@ -85,36 +95,17 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         """Methods of ndarray: known ones run as functions, others let the values leave."""
-        from whence.arrays.rules.methods import method_of
-
         if name.startswith("__"):
             raise AttributeError(f"a tracked array has no attribute {name!r}")
-        return method_of(self, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in TrackedArray.__slots__:
-            object.__setattr__(self, name, value)
-        elif name == "shape":
-            from whence.arrays.rules.methods import set_shape
-
-            set_shape(self, value)
-        else:
-            raise ArrayError(
-                f"setting .{name} of a tracked array is not followed; use a function that gives a "
-                "new array instead"
-            )
+        return hooks.method(self, name)
 
     # indexing
 
     def __getitem__(self, key: Any) -> Any:
-        from whence.arrays.rules.indexing import get
-
-        return get(self, key)
+        return hooks.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from whence.arrays.rules.indexing import put
-
-        put(self, key, value)
+        hooks.put(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.data_.ndim:
@@ -125,8 +116,12 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of ndarray."""
+        """As of ndarray; setting it changes the array in place."""
         return self.data_.shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        hooks.set_shape(self, value)
 
     @property
     def ndim(self) -> int:
@@ -149,6 +144,9 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return np.transpose(self)  # type: ignore[call-overload]
 
 
+_NESTING = frozenset({tuple, list, dict, slice})
+
+
 def is_tracked(value: Any) -> bool:
     """Whether a value is a tracked array."""
     return type(value) is TrackedArray
@@ -160,7 +158,7 @@ def raw(value: Any) -> Any:
     if kind is TrackedArray:
         return value.data_
     if kind is tuple or kind is list:
-        return kind([raw(item) for item in value])
+        return kind([item.data_ if type(item) is TrackedArray else raw(item) for item in value])
     if kind is dict:
         return {key: raw(item) for key, item in value.items()}
     if kind is slice:
@@ -173,10 +171,17 @@ def tracked_in(value: Any) -> list[TrackedArray]:
     kind = type(value)
     if kind is TrackedArray:
         return [value]
-    if kind is tuple or kind is list:
-        return [found for item in value for found in tracked_in(item)]
     if kind is dict:
-        return [found for item in value.values() for found in tracked_in(item)]
+        value, kind = list(value.values()), list
+    if kind is tuple or kind is list:
+        out: list[TrackedArray] = []
+        for item in value:
+            inner = type(item)
+            if inner is TrackedArray:
+                out.append(item)
+            elif inner in _NESTING:
+                out += tracked_in(item)
+        return out
     if kind is slice:
         return tracked_in((value.start, value.stop, value.step))
     return []

@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.rules import creation, indexing, linear, movement, order, reduce
+from whence.arrays.rules import (
+    creation,
+    indexing,
+    linear,
+    methods,
+    movement,
+    order,
+    reduce,
+    ufuncs,
+)
 from whence.arrays.rules.fallback import unknown
 from whence.arrays.session import Session
-from whence.arrays.tracked import FunctionRule
+from whence.arrays.tracked import FunctionRule, hooks
 
 RULES: dict[Callable[..., Any], FunctionRule] = {}
 FAMILY: dict[Callable[..., Any], str] = {}
@@ -101,3 +110,8 @@ _serve("matrix", linear.transform,
 def apply(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a NumPy function on tracked arrays."""
     return RULES.get(func, unknown)(session, func, args, kwargs)
+
+
+hooks.function, hooks.ufunc = apply, ufuncs.call
+hooks.get, hooks.put = indexing.get, indexing.put
+hooks.method, hooks.set_shape = methods.method_of, methods.set_shape

@@ -75,6 +75,11 @@ def reduce_edges(
     where = options.get("where", True)
     masked = where is not True and where is not np._NoValue  # type: ignore[attr-defined]
     steering = [same_cells_in(w, rule, in_shape) for w in tracked_in(where)] if masked else []
+    if pick is not None and not masked and _no_start(options):
+        index = arg_lane(array.data_, pick, axes)
+        if index is not None:
+            chosen = Edge(array.node_, partial(_at, index, axes, in_shape, shape), by_values=True)
+            return [chosen, Edge(array.node_, rule, False)]
     if pick is not None:
         held = session.hold(array.data_, np.asarray(result), raw(where) if masked else True)
         chosen = Edge(array.node_, partial(winner, held, axes, shape), by_values=True)
@@ -84,6 +89,27 @@ def reduce_edges(
         filtered = partial(_only_where, rule, held, in_shape)
         return [Edge(array.node_, filtered, by_values=True), *steering]
     return [Edge(array.node_, rule)]
+
+
+def _no_start(options: dict[str, Any]) -> bool:
+    start = options.get("initial")
+    return start is None or start is np._NoValue  # type: ignore[attr-defined]
+
+
+def arg_lane(array: Array, pick: Pick, axes: tuple[int, ...]) -> Array | None:
+    """Where the winner of each lane stands, at once: cheaper than keeping the values."""
+    if array.dtype.kind not in "biuf" or not array.size or not axes:
+        return None
+    find = np.argmax if pick == "max" else np.argmin
+    if len(axes) == array.ndim:
+        return np.asarray(find(array))
+    return np.asarray(find(array, axis=axes[0])) if len(axes) == 1 else None
+
+
+def _at(index: Array, axes: tuple[int, ...], in_shape: Shape, shape: Shape) -> Form:
+    lane = lanes(positions(in_shape), axes)
+    found = np.take_along_axis(lane, index.reshape(lane.shape[:-1])[..., None], -1)
+    return Gather(shape, in_shape, found.reshape(shape))
 
 
 def same_cells_in(mask: TrackedArray, rule: Any, in_shape: Shape) -> Edge:
@@ -190,7 +216,14 @@ def ptp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     axes = axes_of(bound["axis"], array.data_.ndim)
     shape = np.shape(result)
     edges = [Edge(array.node_, _lane(array, result, bound), False)]
-    for extreme in (np.max, np.min):
+    picks: tuple[Pick, Pick] = ("max", "min")
+    for pick in picks:
+        index = arg_lane(array.data_, pick, axes)
+        if index is not None:
+            rule = partial(_at, index, axes, array.data_.shape, shape)
+            edges.append(Edge(array.node_, rule, by_values=True))
+            continue
+        extreme = np.max if pick == "max" else np.min
         value = np.asarray(extreme(array.data_, axis=axes) if axes else array.data_)
         held = session.hold(array.data_, value, True)
         edges.append(Edge(array.node_, partial(winner, held, axes, shape), by_values=True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, Gather, broadcast, identity
+from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import finish, positions, same_cells, store
 from whence.arrays.rules.reduce import (
@@ -67,18 +67,18 @@ def choice_edges(
     session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape
 ) -> list[Edge]:
     """Of two operands the chosen one contributes, cell by cell; both were looked at."""
-    held = session.hold(*(raw(x) for x in inputs[:2]))
+    held = Held(prefers_first(ufunc, raw(inputs[0]), raw(inputs[1])))
     edges = []
     for which, operand in enumerate(inputs[:2]):
         if type(operand) is TrackedArray:
-            rule = partial(_chosen, ufunc, held, which, shape, operand.data_.shape)
+            rule = partial(_chosen, held, which, shape, operand.data_.shape)
             edges.append(Edge(operand.node_, rule, by_values=True))
             edges.append(same_cells(operand, shape, contributing=False))
     return edges
 
 
-def _chosen(ufunc: np.ufunc, held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
-    first = np.broadcast_to(prefers_first(ufunc, *held.arrays), shape)
+def _chosen(held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
+    first = np.broadcast_to(held.arrays[0], shape)
     index = np.broadcast_to(positions(in_shape), shape)
     return Gather(shape, in_shape, np.where(first == (which == 0), index, -1))
 
@@ -87,12 +87,11 @@ def prefers_first(ufunc: np.ufunc, one: Any, two: Any) -> Array:
     """Where a choosing ufunc takes its first operand; ties go to the first."""
     one, two = np.asarray(one), np.asarray(two)
     larger = ufunc in (np.maximum, np.fmax)
+    missing = two if ufunc in (np.fmax, np.fmin) else one
     with np.errstate(invalid="ignore"):
         wins = np.asarray(one >= two if larger else one <= two, dtype=bool)
-    skip_nan = ufunc in (np.fmax, np.fmin)
-    missing = two if skip_nan else one
     if missing.dtype.kind in "fcmM":
-        wins = wins | (np.isnat(missing) if missing.dtype.kind in "mM" else np.isnan(missing))
+        wins |= np.isnat(missing) if missing.dtype.kind in "mM" else np.isnan(missing)
     return wins
 
 
@@ -278,5 +277,3 @@ def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
     source = np.broadcast_to(positions(in_shape), target.shape)
     return pairs(shape, in_shape, target.reshape(-1), source.reshape(-1))
 
-
-_ = broadcast
