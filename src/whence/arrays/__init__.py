@@ -4,5 +4,20 @@ from whence.arrays.capture import provenance, track, tracked
 from whence.arrays.cells import Cells
 from whence.arrays.provenance import Provenance
 from whence.arrays.relation import InputAxis, Relation, Row
+from whence.arrays.views import Views
+from whence.arrays.viewstore import FolderStore, MemoryStore, ViewStore
 
-__all__ = ["Cells", "InputAxis", "Provenance", "Relation", "Row", "provenance", "track", "tracked"]
+__all__ = [
+    "Cells",
+    "FolderStore",
+    "InputAxis",
+    "MemoryStore",
+    "Provenance",
+    "Relation",
+    "Row",
+    "ViewStore",
+    "Views",
+    "provenance",
+    "track",
+    "tracked",
+]

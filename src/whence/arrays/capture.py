@@ -178,6 +178,10 @@ class Call:
                 if np.may_share_memory(one.data_, two.data_):
                     self.session.link(one, two)
 
+    def changed_inputs(self) -> bool:
+        """Whether an input was written to."""
+        return any(array.node_.label is None for array in self.inputs.values())
+
     def hand_out(self, result: Any, path: str = "") -> Any:
         """Plain results in place of tracked ones; each gets its provenance."""
         kind = type(result)

@@ -39,9 +39,12 @@ class Held:
 
 
 class Edge:
-    """Cells of one array that cells of another come from."""
+    """Cells of one array that cells of another come from.
 
-    __slots__ = ("_form", "by_values", "contributing", "doubt", "parent", "rule")
+    `by_values` says that the rule looks at values; `recipe` tells how to repeat it on others.
+    """
+
+    __slots__ = ("_form", "by_values", "contributing", "doubt", "parent", "recipe", "rule")
 
     def __init__(
         self,
@@ -50,9 +53,10 @@ class Edge:
         contributing: bool = True,
         by_values: bool = False,
         doubt: str = "",
+        recipe: tuple[Any, ...] | None = None,
     ) -> None:
         self.parent, self.rule, self.contributing = parent, rule, contributing
-        self.by_values, self.doubt = by_values, doubt
+        self.by_values, self.doubt, self.recipe = by_values, doubt, recipe
         self._form: Form | None = None
 
     def form(self) -> Form:
@@ -193,8 +197,3 @@ def doubts(node: Node, label: str | None = None) -> tuple[str, ...]:
 def leaves(node: Node) -> dict[str, Node]:
     """Every input that can be reached, by name."""
     return {n.label: n for n in ordered(node) if n.label is not None}
-
-
-def uses_values(node: Node) -> bool:
-    """Whether any relation on the way was taken from values."""
-    return any(edge.by_values for current in ordered(node) for edge in current.edges)

@@ -13,6 +13,7 @@ from whence.arrays.graph import (
     Reached,
     Role,
     doubts,
+    ordered,
     relate,
     walk_backward,
     walk_forward,
@@ -41,6 +42,16 @@ class Provenance:
         self.untracked, self.unknown, self.view = untracked, unknown, view
         self.shape = node.shape
         self._relations: dict[tuple[str, str], Relation] = {}
+
+    @property
+    def node(self) -> Node:
+        """What was recorded about the output."""
+        return self._node
+
+    @property
+    def by_values(self) -> bool:
+        """Whether the relations follow from values, not only from sizes."""
+        return any(edge.by_values for current in ordered(self._node) for edge in current.edges)
 
     @property
     def grade(self) -> Grade:

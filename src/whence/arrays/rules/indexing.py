@@ -235,5 +235,3 @@ def fill_diagonal(session: Session, func: Any, args: Any, kwargs: Any) -> None:
 
     write(session, bound["a"], None, bound["val"], setter, "numpy.fill_diagonal")
 
-
-_ = everything

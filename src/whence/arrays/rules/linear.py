@@ -524,5 +524,3 @@ def _matrix_edge(operand: TrackedArray, shape: Shape, doubt: str) -> Edge:
     rule = partial(contract, shape, operand.data_.shape, tuple(axes))
     return Edge(operand.node_, rule, doubt=doubt)
 
-
-_ = same_cells

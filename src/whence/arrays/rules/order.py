@@ -440,5 +440,3 @@ def running_choice(held: Held, axis: int) -> Form:
     index = np.take_along_axis(positions(array.shape), at, axis)
     return Gather(array.shape, array.shape, index)
 
-
-_ = shape_of

@@ -31,7 +31,6 @@ from whence.arrays.rules.base import (
     name_of,
     plain_call,
     positions,
-    same_cells,
     store,
 )
 from whence.arrays.session import Array, Session
@@ -78,7 +77,9 @@ def reduce_edges(
     if pick is not None and not masked and _no_start(options):
         index = arg_lane(array.data_, pick, axes)
         if index is not None:
-            chosen = Edge(array.node_, partial(_at, index, axes, in_shape, shape), by_values=True)
+            found = partial(at_index, index, axes, in_shape, shape)
+            recipe = ("winner", pick, axes)
+            chosen = Edge(array.node_, found, by_values=True, recipe=recipe)
             return [chosen, Edge(array.node_, rule, False)]
     if pick is not None:
         held = session.hold(array.data_, np.asarray(result), raw(where) if masked else True)
@@ -106,7 +107,8 @@ def arg_lane(array: Array, pick: Pick, axes: tuple[int, ...]) -> Array | None:
     return np.asarray(find(array, axis=axes[0])) if len(axes) == 1 else None
 
 
-def _at(index: Array, axes: tuple[int, ...], in_shape: Shape, shape: Shape) -> Form:
+def at_index(index: Array, axes: tuple[int, ...], in_shape: Shape, shape: Shape) -> Form:
+    """The cell of each lane at a position found before."""
     lane = lanes(positions(in_shape), axes)
     found = np.take_along_axis(lane, index.reshape(lane.shape[:-1])[..., None], -1)
     return Gather(shape, in_shape, found.reshape(shape))
@@ -220,8 +222,9 @@ def ptp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     for pick in picks:
         index = arg_lane(array.data_, pick, axes)
         if index is not None:
-            rule = partial(_at, index, axes, array.data_.shape, shape)
-            edges.append(Edge(array.node_, rule, by_values=True))
+            rule = partial(at_index, index, axes, array.data_.shape, shape)
+            recipe = ("winner", pick, axes)
+            edges.append(Edge(array.node_, rule, by_values=True, recipe=recipe))
             continue
         extreme = np.max if pick == "max" else np.min
         value = np.asarray(extreme(array.data_, axis=axes) if axes else array.data_)
@@ -288,5 +291,3 @@ def group_pairs(shape: Shape, in_shape: Shape, labels: Array) -> Form:
     keep = np.flatnonzero(flat >= 0)
     return pairs(shape, in_shape, flat[keep], keep)
 
-
-_ = same_cells

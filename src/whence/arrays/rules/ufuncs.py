@@ -71,13 +71,15 @@ def choice_edges(
     edges = []
     for which, operand in enumerate(inputs[:2]):
         if type(operand) is TrackedArray:
-            rule = partial(_chosen, held, which, shape, operand.data_.shape)
-            edges.append(Edge(operand.node_, rule, by_values=True))
+            rule = partial(chosen, held, which, shape, operand.data_.shape)
+            recipe = ("pair", ufunc.__name__, which)
+            edges.append(Edge(operand.node_, rule, by_values=True, recipe=recipe))
             edges.append(same_cells(operand, shape, contributing=False))
     return edges
 
 
-def _chosen(held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
+def chosen(held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
+    """The cells of one operand where it was chosen; what is held says where the first was."""
     first = np.broadcast_to(held.arrays[0], shape)
     index = np.broadcast_to(positions(in_shape), shape)
     return Gather(shape, in_shape, np.where(first == (which == 0), index, -1))

@@ -1,0 +1,181 @@
+"""How far views reach over the 136 functions, as the seed measured it (§6.3), and the table in docs.
+
+`python -m whence.arrays.coverage docs/arrays.md` writes the table between its two markers. A function
+counts as covered by dimensional views if every signature tried has one after two calls; as covered
+by generalised views if every way of calling it (shape and option) has one that is right for
+sizes never seen. Every answer of a view is compared with a tracked call on the same values.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whence.arrays.rules as rules
+from whence.arrays.capture import TrackedFunction, provenance, track
+from whence.arrays.catalogue import CATALOGUE, ELEMENTWISE, Entry
+from whence.arrays.compose import expand
+from whence.arrays.views import Views
+
+BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
+REPLACED = {"msort": "sort(axis=0)", "round_": "round", "trapz": "trapezoid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What views did for one function."""
+
+    name: str
+    group: str
+    cases: int
+    dimensional: int
+    generalised: int
+    wrong: int
+
+    @property
+    def covered(self) -> tuple[bool, bool]:
+        """Whether dimensional and generalised views cover every case."""
+        return self.dimensional == self.cases, self.generalised == self.cases
+
+
+def measure(entry: Entry, seed: int = 0, rounds: int = 6) -> Coverage:
+    """Call a function in every way with random sizes and values, and see which views it gets."""
+    rng = np.random.default_rng(seed)
+    views = Views(recheck=1 << 30)
+    follow = ("whence.arrays.catalogue",)
+    learning = track(_caller(entry), follow=follow, views=views)
+    plain = track(_caller(entry), follow=follow)
+    cases = entry.cases()
+    dimensional, wrong = set(range(len(cases))), 0
+    for _ in range(rounds):
+        for number in rng.permutation(len(cases)).tolist():
+            shape, options = cases[number]
+            sizes = _sizes(rng)
+            for _ in range(2):
+                wrong += not _right(learning, plain, entry.arrays(shape, sizes, rng), options)
+            last = entry.arrays(shape, sizes, rng)
+            wrong += not _right(learning, plain, last, options)
+            if _kind(learning) not in ("dimensional", "generalised"):
+                dimensional.discard(number)
+    generalised = set()
+    for number, (shape, options) in enumerate(cases):
+        if not any(c.isalpha() for c in shape):  # nothing to generalise over: the sizes are fixed
+            generalised.add(number)
+            continue
+        fits = []
+        for _ in range(2):
+            wrong += not _right(learning, plain, entry.arrays(shape, _unseen(rng), rng), options)
+            fits.append(_kind(learning) == "generalised")
+        if all(fits):
+            generalised.add(number)
+    return Coverage(
+        entry.name, entry.group, len(cases), len(dimensional), len(generalised), wrong
+    )
+
+
+def _caller(entry: Entry) -> Any:
+    """A function whose digest tells which entry it calls."""
+    function, listed = entry.function, entry.listed
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        return function(list(arrays), **options) if listed else function(*arrays, **options)
+
+    return call
+
+
+_ENTRIES = {entry.name: entry for entry in CATALOGUE}
+
+
+def _sizes(rng: np.random.Generator) -> dict[str, int]:
+    return {letter: int(rng.integers(3, 12)) for letter in "nmk"}
+
+
+def _unseen(rng: np.random.Generator) -> dict[str, int]:
+    return {letter: int(rng.integers(13, 20)) for letter in "nmk"}
+
+
+def _kind(function: TrackedFunction) -> str:
+    last = function.last
+    return str(last.view)
+
+
+def _right(learning: TrackedFunction, plain: TrackedFunction, arrays: Any, options: Any) -> bool:
+    """Whether the learning function's answer is that of a fully tracked call."""
+    one, two = learning(*arrays, **options), plain(*arrays, **options)
+    mine, theirs = provenance(one), provenance(two)
+    for name in theirs.inputs:
+        for role in ("contributing", "influencing"):
+            left = expand(mine.relation(name, role).form)  # type: ignore[arg-type]
+            right = expand(theirs.relation(name, role).form)  # type: ignore[arg-type]
+            if not (np.array_equal(left.out, right.out) and np.array_equal(left.inp, right.inp)):
+                return False
+    return True
+
+
+def family(entry: Entry) -> str:
+    """Which rules serve a function."""
+    if entry.name in ELEMENTWISE and entry.name not in ("maximum", "minimum", "fmax", "fmin"):
+        return "element-wise"
+    if entry.name in ELEMENTWISE:
+        return "choice"
+    name = REPLACED.get(entry.name, entry.name).partition("(")[0]
+    func = getattr(np, name, None) or getattr(np.linalg, name)
+    default = "linear" if name in ("matmul",) else "movement"
+    return rules.FAMILY.get(func, default)
+
+
+def table(found: list[Coverage]) -> str:
+    """The table for the docs, with totals."""
+    rows = ["| function | group | rules | ways called | dimensional views | generalised views |"]
+    rows.append("|---|---|---|---|---|---|")
+    for item in found:
+        entry = _ENTRIES[item.name]
+        name = f"`{item.name}`"
+        if item.name in REPLACED:
+            name += f" (now `{REPLACED[item.name]}`)"
+        marks = [f"{n} of {item.cases}" if n < item.cases else "all" for n in
+                 (item.dimensional, item.generalised)]  # fmt: skip
+        marks = ["none" if m.startswith("0 of") else m for m in marks]
+        rows.append(
+            f"| {name} | {item.group} | {family(entry)} | {item.cases} | {marks[0]} | {marks[1]} |"
+        )
+    return "\n".join([*summary(found), "", *rows])
+
+
+def summary(found: list[Coverage]) -> list[str]:
+    """Totals as the seed's table 6.2 has them."""
+    lines = ["| | functions | dimensional views | generalised views | wrong answers |"]
+    lines.append("|---|---|---|---|---|")
+    plain = [c for c in found if c.name in ELEMENTWISE]
+    other = [c for c in found if c.name not in ELEMENTWISE]
+    for label, part in (("element-wise", plain), ("complex", other), ("total", found)):
+        counts = [sum(c.covered[i] for c in part) for i in (0, 1)]
+        shares = [f"{n} ({100 * n / len(part):.2f} %)" for n in counts]
+        wrong = sum(c.wrong for c in part)
+        lines.append(f"| {label} | {len(part)} | {shares[0]} | {shares[1]} | {wrong} |")
+    return lines
+
+
+def write(path: Path, text: str) -> None:
+    """Put the table between the markers of a document."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def main(arguments: list[str]) -> None:
+    """Measure all functions; write the table into a document, or print it."""
+    found = [measure(entry) for entry in CATALOGUE]
+    text = table(found)
+    if arguments:
+        write(Path(arguments[0]), text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
