@@ -20,7 +20,9 @@ CHOICE = {
 }
 
 
-def annotated(function: Any, call: Callable[..., Any], arrays: Sequence[Any]) -> list[Matrix] | None:
+def annotated(
+    function: Any, call: Callable[..., Any], arrays: Sequence[Any]
+) -> list[Matrix] | None:
     """Which input cells each output cell was computed from, or None if objects will not do."""
     log: list[bool] = []
     cells = [annotated_array(np.asarray(a), i, log) for i, a in enumerate(arrays)]
@@ -60,7 +62,9 @@ def matrix(form: Any) -> Matrix:
     return out
 
 
-def perturbed(call: Callable[..., Any], arrays: Sequence[Any], deltas: Sequence[float]) -> list[Matrix]:
+def perturbed(
+    call: Callable[..., Any], arrays: Sequence[Any], deltas: Sequence[float]
+) -> list[Matrix]:
     """Which output cells change when an input cell changes by any of the deltas.
 
     A change of the output's shape counts as a change of every cell.

@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.arrays.oracle import annotated, matrix, perturbed
 
 import whence.arrays as wa
-from tests.arrays.oracle import annotated, matrix, perturbed
 from whence.arrays.catalogue import CATALOGUE, Entry
 
 SIZES = {"n": 5, "m": 3, "k": 2}

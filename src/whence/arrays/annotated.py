@@ -60,16 +60,16 @@ class Cell:
 
 
 def _install() -> None:
-    binary = "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift".split()
+    binary = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"]
     for name in binary:
         function = getattr(operator, name)
         plain = name.rstrip("_")
         setattr(Cell, f"__{plain}__", lambda s, o, f=function: s._apply(f, o))
         setattr(Cell, f"__r{plain}__", lambda s, o, f=function: s._apply(lambda a, b: f(b, a), o))
-    for name in "neg pos abs invert".split():
+    for name in ["neg", "pos", "abs", "invert"]:
         function = getattr(operator, name)
         setattr(Cell, f"__{name}__", lambda s, f=function: s._apply(f))
-    for name in "lt le gt ge".split():
+    for name in ["lt", "le", "gt", "ge"]:
         function = getattr(operator, name)
         setattr(Cell, f"__{name}__", lambda s, o, f=function: s._compare(f, o))
 

@@ -64,11 +64,15 @@ def remember(result: Any, found: Provenance) -> None:
     """Let `provenance(result)` find its answer as long as the array lives."""
     if isinstance(result, np.ndarray):
         key = id(result)
-        _arrays[key] = (weakref.ref(result, lambda _: _arrays.pop(key, None)), found)
+        _arrays[key] = (weakref.ref(result, partial(_forget, _arrays, key)), found)
     elif isinstance(result, np.generic) and not isinstance(result, np.bool_):
         _scalars[id(result)] = (result, found)
         if len(_scalars) > _SCALARS_KEPT:
             _scalars.popitem(last=False)
+
+
+def _forget(known: dict[int, Any], key: int, _: Any) -> None:
+    known.pop(key, None)
 
 
 class TrackedFunction:
@@ -128,7 +132,16 @@ class TrackedFunction:
 class Call:
     """One call under way: its session, its inputs, and the answers for its outputs."""
 
-    __slots__ = ("answers", "foreign", "function", "inputs", "paths", "session", "shared", "untracked")
+    __slots__ = (
+        "answers",
+        "foreign",
+        "function",
+        "inputs",
+        "paths",
+        "session",
+        "shared",
+        "untracked",
+    )
 
     def __init__(self, function: TrackedFunction) -> None:
         self.function = function

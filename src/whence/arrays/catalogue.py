@@ -171,7 +171,8 @@ def _reductions() -> list[Entry]:
         for name in listed.split()
     ]
     made += [
-        Entry(name, "mathematical", getattr(np, name), options=_AXES) for name in ("cumprod", "cumsum")
+        Entry(name, "mathematical", getattr(np, name), options=_AXES)
+        for name in ("cumprod", "cumsum")
     ]
     made.append(Entry("median", "misc", np.median, options=keep, values="signed"))
     quantiles = [({"q": q}, {"q": q, "axis": 0}) for q in (0.3, 0.5)]
@@ -195,7 +196,9 @@ def _manipulations() -> list[Entry]:
     flat = ("asarray", "asanyarray", "asfortranarray", "ascontiguousarray", "asarray_chkfinite")
     made = [Entry(name, group, _by_name(name)) for name in flat]
     made.append(Entry("require", group, _by_name("require"), options=({}, {"requirements": "F"})))
-    made += [Entry(name, group, getattr(np, name)) for name in ("ravel", "atleast_1d", "atleast_2d")]
+    made += [
+        Entry(name, group, getattr(np, name)) for name in ("ravel", "atleast_1d", "atleast_2d")
+    ]
     grid = ("n m", "n m k")
     made += [
         Entry("reshape", group, np.reshape, grid, ({"shape": -1}, {"shape": (-1, 2)}),

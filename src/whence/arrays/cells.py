@@ -77,7 +77,7 @@ class Cells:
 
     def minus(self, other: Cells) -> Cells:
         """These cells without those of `other`."""
-        if other.is_empty():
+        if self.is_empty() or other.is_empty():
             return self
         keep = np.setdiff1d(self.positions(), other.positions(), assume_unique=True)
         return Cells(self.shape, flat=keep)

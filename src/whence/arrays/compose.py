@@ -71,8 +71,9 @@ def _row_volume(form: Boxes, row: int) -> int:
     total = 1
     for i in range(len(form.in_shape)):
         ref = int(form.ref[row, i])
-        width, slope = int(form.hi[row, i] - form.lo[row, i] + 1), int(
-            form.hi_k[row, i] - form.lo_k[row, i]
+        width, slope = (
+            int(form.hi[row, i] - form.lo[row, i] + 1),
+            int(form.hi_k[row, i] - form.lo_k[row, i]),
         )
         if ref < 0 or slope == 0:
             total *= width
@@ -158,9 +159,7 @@ def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
         return some[0]
     symbolic = [f for f in some if isinstance(f, Boxes)]
     if len(symbolic) == len(some):
-        joined = {
-            name: np.concatenate([getattr(f, name) for f in symbolic]) for name in COLUMNS
-        }
+        joined = {name: np.concatenate([getattr(f, name) for f in symbolic]) for name in COLUMNS}
         table = np.concatenate([joined[name] for name in COLUMNS], axis=1)
         _, first = np.unique(table, axis=0, return_index=True)
         whole = Boxes(out_shape, in_shape, *(joined[name] for name in COLUMNS))
@@ -362,9 +361,7 @@ def _pull(bound: Bound, ends: list[_Ends]) -> Bound:
     high = (end.hi, end.hi_k) if bound.hi_k >= 0 else (end.lo, end.lo_k)
     lo_k, hi_k = bound.lo_k * low[1], bound.hi_k * high[1]
     ref = end.ref if lo_k or hi_k else -1
-    return Bound(
-        bound.lo + bound.lo_k * low[0], bound.hi + bound.hi_k * high[0], ref, lo_k, hi_k
-    )
+    return Bound(bound.lo + bound.lo_k * low[0], bound.hi + bound.hi_k * high[0], ref, lo_k, hi_k)
 
 
 def _clip(

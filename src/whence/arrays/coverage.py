@@ -72,9 +72,7 @@ def measure(entry: Entry, seed: int = 0, rounds: int = 6) -> Coverage:
             fits.append(_kind(learning) == "generalised")
         if all(fits):
             generalised.add(number)
-    return Coverage(
-        entry.name, entry.group, len(cases), len(dimensional), len(generalised), wrong
-    )
+    return Coverage(entry.name, entry.group, len(cases), len(dimensional), len(generalised), wrong)
 
 
 def _caller(entry: Entry) -> Any:

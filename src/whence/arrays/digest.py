@@ -39,11 +39,15 @@ def _describe(value: Any, parts: list[str], seen: set[int]) -> bool:
         parts.append(array_digest([value]))
         return True
     if isinstance(value, tuple | list | frozenset | set):
-        listed: Iterable[Any] = sorted(value, key=repr) if isinstance(value, frozenset | set) else value
+        listed: Iterable[Any] = (
+            sorted(value, key=repr) if isinstance(value, frozenset | set) else value
+        )
         parts.append(type(value).__name__)
         return all([_describe(v, parts, seen) for v in listed])
     if isinstance(value, dict):
-        return all([_describe(k, parts, seen) and _describe(v, parts, seen) for k, v in value.items()])
+        return all(
+            [_describe(k, parts, seen) and _describe(v, parts, seen) for k, v in value.items()]
+        )
     named = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, ModuleType):
         named = value.__name__, str(getattr(value, "__version__", ""))

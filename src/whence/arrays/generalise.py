@@ -56,9 +56,7 @@ class Pattern:
 
 def order_of(sizes: Sizes, letters: Sequence[int]) -> tuple[int, ...]:
     """For each pair of letters which is smaller."""
-    return tuple(
-        (sizes[i] > sizes[j]) - (sizes[i] < sizes[j]) for i, j in combinations(letters, 2)
-    )
+    return tuple((sizes[i] > sizes[j]) - (sizes[i] < sizes[j]) for i, j in combinations(letters, 2))
 
 
 def evaluate(expression: Expression, sizes: Sizes) -> int:
@@ -97,7 +95,9 @@ def _tied(seen: Sequence[Sizes], letters: Sequence[int]) -> tuple[int, ...]:
     return tuple(columns.index(column) for column in columns)
 
 
-def fit(observed: Sequence[Numbers], sizes: Sequence[Sizes], letters: Sequence[int]) -> list[Expression] | None:
+def fit(
+    observed: Sequence[Numbers], sizes: Sequence[Sizes], letters: Sequence[int]
+) -> list[Expression] | None:
     """One expression per number that explains every observation, or None."""
     if len({len(numbers) for numbers in observed}) != 1:
         return None
@@ -113,15 +113,16 @@ def fit(observed: Sequence[Numbers], sizes: Sequence[Sizes], letters: Sequence[i
     return out
 
 
-def _explain(values: Sequence[int], sizes: Sequence[Sizes], letters: Sequence[int]) -> Expression | None:
+def _explain(
+    values: Sequence[int], sizes: Sequence[Sizes], letters: Sequence[int]
+) -> Expression | None:
     if len(set(values)) == 1:
         return values[0], ()
     for level in _LEVELS:
         found: list[Expression] = []
         for terms in level(letters):
             rests = {
-                value - evaluate((0, terms), own)
-                for value, own in zip(values, sizes, strict=True)
+                value - evaluate((0, terms), own) for value, own in zip(values, sizes, strict=True)
             }
             if len(rests) == 1:
                 found.append((rests.pop(), terms))

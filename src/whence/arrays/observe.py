@@ -147,7 +147,7 @@ def observe(call: Call, exact: bool = False) -> list[Output] | None:
     With `exact`, relations taken from values are kept too: they hold for these values.
     """
     session = call.session
-    if session.left or session.steering and not exact or call.foreign or call.changed_inputs():
+    if session.left or (session.steering and not exact) or call.foreign or call.changed_inputs():
         return None
     out = []
     for answer, path in zip(call.answers, call.paths, strict=True):
@@ -290,7 +290,9 @@ def _fixed(output: Output, part: Part) -> list[list[int]]:
     return [[row[i] for i in at] for row in part.data[1]]
 
 
-def rewrite(outputs: list[Output], numbers: list[int], sizes: tuple[int, ...]) -> list[Output] | None:
+def rewrite(
+    outputs: list[Output], numbers: list[int], sizes: tuple[int, ...]
+) -> list[Output] | None:
     """Outputs with other numbers in place; None if a row would be empty or out of bounds."""
     stream = iter(numbers)
     made = []

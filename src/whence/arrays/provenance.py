@@ -81,9 +81,7 @@ class Provenance:
         """Index arrays of the output cells that the chosen cells of one input go to."""
         return self.forward_cells(name, selector, role).indices()
 
-    def forward_cells(
-        self, name: str, selector: Any = ..., role: Role = "contributing"
-    ) -> Cells:
+    def forward_cells(self, name: str, selector: Any = ..., role: Role = "contributing") -> Cells:
         """As `forward`, as a set of cells."""
         self._known()
         cells = cellset.select(self.inputs[self._input(name)], selector)

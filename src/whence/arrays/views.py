@@ -146,7 +146,9 @@ class Learned:
                 own = seen.signature
                 if own.ranks() == signature.ranks() and name in own.arguments and seen.count:
                     groups.setdefault(own.key(frozenset({name})), []).append(seen)
-            rivals = [g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1]
+            rivals = [
+                g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1
+            ]
             if rivals and all(_agree(g) for g in rivals) and _enough(rivals, name):
                 self._drop(name, signature.ranks())
 
@@ -312,4 +314,3 @@ class Views:
 def _settled(call: Call) -> bool:
     """Whether every answer is exact and no input was changed."""
     return all(p.grade == "exact" for p in call.answers) and not call.changed_inputs()
-

@@ -78,9 +78,7 @@ def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def _stacked(items: Any) -> Any:
     """A list of arrays and numbers, as np.array sees it: one array with a new first axis."""
-    parts = [
-        _stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items
-    ]
+    parts = [_stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items]
     return np.stack(parts)
 
 
@@ -135,4 +133,3 @@ def blank_like(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
     edges = [same_cells(t, result.shape) for t in operands]
     return finish(session, result, edges, func.__name__, (args[1:], kwargs))
-

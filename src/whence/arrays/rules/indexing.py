@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, Gather, everything, gathered
+from whence.arrays.forms import Form, Gather, gathered
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import (
     all_cells,
@@ -234,4 +234,3 @@ def fill_diagonal(session: Session, func: Any, args: Any, kwargs: Any) -> None:
         np.fill_diagonal(target, value, wrap=bound["wrap"])
 
     write(session, bound["a"], None, bound["val"], setter, "numpy.fill_diagonal")
-

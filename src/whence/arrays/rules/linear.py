@@ -32,7 +32,6 @@ from whence.arrays.rules.base import (
     finish,
     name_of,
     plain_call,
-    same_cells,
     shape_of,
     store,
 )
@@ -84,7 +83,9 @@ def gufunc(session: Session, ufunc: np.ufunc, inputs: Any, kwargs: dict[str, Any
     if any(k in kwargs for k in ("axes", "axis", "keepdims")):
         result = ufunc(*raw(inputs), **raw(kwargs))
         operands = tracked_in(list(inputs))
-        edges = [all_cells(t, shape_of(result), doubt=f"{ufunc.__name__} with axes") for t in operands]
+        edges = [
+            all_cells(t, shape_of(result), doubt=f"{ufunc.__name__} with axes") for t in operands
+        ]
         return finish(session, result, edges, ufunc.__name__, inputs)
     left, right = str(ufunc.signature).replace(" ", "").split("->")
     names = [part.strip("()").split(",") for part in left.split("),(")]
@@ -305,7 +306,13 @@ def cross(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     for which, operand in enumerate((one, two)):
         if type(operand) is TrackedArray:
             rule = partial(
-                _cross_form, shape, operand.data_.shape, places[which], places[2], tuple(parts), which
+                _cross_form,
+                shape,
+                operand.data_.shape,
+                places[which],
+                places[2],
+                tuple(parts),
+                which,
             )
             edges.append(Edge(operand.node_, rule))
     return finish(session, result, edges, name_of(func), args)
@@ -323,7 +330,9 @@ def _cross_form(
         return [
             fixed(component)
             if i == place
-            else fixed(0) if n == 1 and shape[follows[i]] != 1 else follow(follows[i], n)
+            else fixed(0)
+            if n == 1 and shape[follows[i]] != 1
+            else follow(follows[i], n)
             for i, n in enumerate(in_shape)
         ]
 
@@ -424,7 +433,9 @@ def _extended(array: Any, given: dict[str, Any], axis: int) -> Any:
 
 def _diff_form(shape: Shape, in_shape: Shape, axis: int, n: int) -> Form:
     maps = [
-        runs(i, [Run(0, shape[i] - 1, 0, 1, n, 1)] if shape[i] else []) if i == axis else follow(i, s)
+        runs(i, [Run(0, shape[i] - 1, 0, 1, n, 1)] if shape[i] else [])
+        if i == axis
+        else follow(i, s)
         for i, s in enumerate(in_shape)
     ]
     return separable(shape, in_shape, maps)
@@ -523,4 +534,3 @@ def _matrix_edge(operand: TrackedArray, shape: Shape, doubt: str) -> Edge:
     axes: Axes = [*range(lead), *([None] * (ndim - lead))]
     rule = partial(contract, shape, operand.data_.shape, tuple(axes))
     return Edge(operand.node_, rule, doubt=doubt)
-

@@ -17,11 +17,7 @@ from whence.arrays.tracked import TrackedArray, raw
 # methods that take the array as first argument of the function of the same meaning
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
-    for name in (
-        "all any argmax argmin argpartition argsort clip compress conj conjugate cumprod cumsum "
-        "diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted squeeze std "
-        "sum swapaxes take trace var"
-    ).split()
+    for name in ["all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"]
 }
 _DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "base", "device"})
 _LEAVING = frozenset(
@@ -90,7 +86,7 @@ def _transpose(array: TrackedArray, *axes: Any) -> Any:
     return np.transpose(array, axes or None)  # type: ignore[call-overload]
 
 
-def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002
+def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
     result = array.data_.view() if dtype is None else array.data_.view(dtype)
     if result.shape == array.data_.shape:
         return _same(array, result, "view")
@@ -118,7 +114,9 @@ def _put(array: TrackedArray, indices: Any, values: Any, mode: str = "raise") ->
     np.put(array, indices, values, mode=mode)  # type: ignore[call-overload]
 
 
-def _sort(array: TrackedArray, axis: int = -1, kind: Any = None, order: Any = None, **more: Any) -> None:
+def _sort(
+    array: TrackedArray, axis: int = -1, kind: Any = None, order: Any = None, **more: Any
+) -> None:
     _rearrange(array, axis, order, lambda: array.data_.sort(axis, kind, order, **more))
 
 

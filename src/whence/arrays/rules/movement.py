@@ -129,7 +129,9 @@ def from_strides(result: Array, base: Array) -> Form | None:
         return None
     offset = _address(result) - _address(base)
     steps = [s for s, n in zip(result.strides, result.shape, strict=True) if n > 1]
-    plain = [s for s, n in zip(strides_of(result.shape).tolist(), result.shape, strict=True) if n > 1]
+    plain = [
+        s for s, n in zip(strides_of(result.shape).tolist(), result.shape, strict=True) if n > 1
+    ]
     if offset == 0 and result.size == base.size and steps == plain:
         return reshaped(result.shape, base.shape)
     start = [int(i) for i in np.unravel_index(offset, base.shape)]
@@ -232,16 +234,19 @@ def along_axis(*selectors: str) -> Any:
         simple = type(array) is TrackedArray and not tracked_in(
             {k: v for k, v in bound.items() if k != first}
         )
-        if not simple or isinstance(axis, tuple) or array.data_.ndim == 0 or bound.get("out") is not None:
+        if (
+            not simple
+            or isinstance(axis, tuple)
+            or array.data_.ndim == 0
+            or bound.get("out") is not None
+        ):
             return general(session, func, args, kwargs)
         result = plain_call(func, args, kwargs)
         if axis is not None and result.ndim != array.data_.ndim:
             return general(session, func, args, kwargs)
         options = {k: v for k, v in bound.items() if k not in (first, "axis", "out", "values")}
         held = session.hold(*(v for v in options.values() if isinstance(v, np.ndarray)))
-        move = partial(
-            axis_moved, func, options, held, result.shape, array.data_.shape, axis
-        )
+        move = partial(axis_moved, func, options, held, result.shape, array.data_.shape, axis)
         return finish(session, result, [Edge(array.node_, move)], name_of(func), args)
 
     return rule
@@ -455,7 +460,9 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     ) else None  # fmt: skip
     edges = [Edge(array.node_, partial(_padded, result.shape, array.data_.shape, width, mode))]
     if width is None:
-        edges = move_edges(session, partial(np.pad, mode=mode), (array, bound["pad_width"]), {}, result)
+        edges = move_edges(
+            session, partial(np.pad, mode=mode), (array, bound["pad_width"]), {}, result
+        )
     return finish(session, result, edges, "pad", args)
 
 

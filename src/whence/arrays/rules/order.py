@@ -20,7 +20,6 @@ from whence.arrays.rules.base import (
     plain_call,
     positions,
     same_cells,
-    shape_of,
 )
 from whence.arrays.rules.reduce import group_pairs, reduced
 from whence.arrays.session import Array, Session
@@ -212,7 +211,9 @@ def unique(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         parts = result if isinstance(result, tuple) else (result,)
         made = [finish(session, p, edges(p), name_of(func), args) for p in parts]
         return tuple(made) if isinstance(result, tuple) else made[0]
-    held = session.hold(array.data_, bound["equal_nan"], (result if isinstance(result, np.ndarray) else result[0]))
+    held = session.hold(
+        array.data_, bound["equal_nan"], (result if isinstance(result, np.ndarray) else result[0])
+    )
     kinds = ["first"]
     kinds += ["first"] * bool(bound["return_index"])
     kinds += ["own"] * bool(bound["return_inverse"])
@@ -301,7 +302,11 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Array) -> list[Edge]:
     if type(bins) is TrackedArray and bins.data_.ndim == 1:
         return [same_cells(bins, ladder.shape)]
-    if not isinstance(bins, int | np.integer) or span is not None or type(array) is not TrackedArray:
+    if (
+        not isinstance(bins, int | np.integer)
+        or span is not None
+        or type(array) is not TrackedArray
+    ):
         return [
             all_cells(t, ladder.shape, doubt="numpy.histogram choosing its bins")
             for t in tracked_in([array, bins, span])
@@ -435,8 +440,9 @@ def running_choice(held: Held, axis: int) -> Form:
         both_nan = np.isnan(result[tuple(later)]) & np.isnan(result[tuple(earlier)])
         changed &= ~both_nan
     fresh[tuple(later)] = changed
-    steps = np.arange(array.shape[axis]).reshape([-1 if i == axis else 1 for i in range(array.ndim)])
+    steps = np.arange(array.shape[axis]).reshape(
+        [-1 if i == axis else 1 for i in range(array.ndim)]
+    )
     at = np.maximum.accumulate(np.where(fresh, steps, 0), axis=axis)
     index = np.take_along_axis(positions(array.shape), at, axis)
     return Gather(array.shape, array.shape, index)
-

@@ -290,4 +290,3 @@ def group_pairs(shape: Shape, in_shape: Shape, labels: Array) -> Form:
     flat = labels.reshape(-1)
     keep = np.flatnonzero(flat >= 0)
     return pairs(shape, in_shape, flat[keep], keep)
-

@@ -159,7 +159,9 @@ def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> li
 
 def _kept(session: Session, node: Node, where: Any, shape: Shape) -> Edge:
     whole = Edge(node, partial(identity, shape))
-    return Edge(node, partial(_where_form, whole, session.hold(raw(where)), shape, False), True, True)
+    return Edge(
+        node, partial(_where_form, whole, session.hold(raw(where)), shape, False), True, True
+    )
 
 
 def _where_form(edge: Edge, held: Held, shape: Shape, wanted: bool) -> Form:
@@ -278,4 +280,3 @@ def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
     target = positions(shape)[key]
     source = np.broadcast_to(positions(in_shape), target.shape)
     return pairs(shape, in_shape, target.reshape(-1), source.reshape(-1))
-
