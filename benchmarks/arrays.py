@@ -33,9 +33,29 @@ from whence.arrays.provrc import compress
 
 CELLS = 1_000_000
 VIEWS_OF_MEMORY = frozenset(
-    "real imag ravel reshape transpose moveaxis swapaxes squeeze expand_dims broadcast_to flip "
-    "fliplr flipud rot90 atleast_1d atleast_2d asarray asanyarray ascontiguousarray "
-    "asfortranarray require".split()
+    [
+        "real",
+        "imag",
+        "ravel",
+        "reshape",
+        "transpose",
+        "moveaxis",
+        "swapaxes",
+        "squeeze",
+        "expand_dims",
+        "broadcast_to",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "atleast_1d",
+        "atleast_2d",
+        "asarray",
+        "asanyarray",
+        "ascontiguousarray",
+        "asfortranarray",
+        "require",
+    ]
 )
 LISTABLE = 5_000_000
 
@@ -301,7 +321,9 @@ def geometric(values: list[float]) -> float:
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The means that the capture is judged by."""
-    computed = [r["ratio"] for r in rows if r["element_wise"] and r["function"] not in ("real", "imag")]
+    computed = [
+        r["ratio"] for r in rows if r["element_wise"] and r["function"] not in ("real", "imag")
+    ]
     return {
         "all": geometric([r["ratio"] for r in rows]),
         "element_wise": geometric(computed),

@@ -49,7 +49,9 @@ def main(folder: Path) -> None:
     pixels = provenance.backward(row)["image"]
     print(f"row {row} of the result, pixel {found[row].tolist()}, comes from:")
     print("  " + ", ".join(f"({y}, {x})" for y, x in zip(*pixels, strict=True)))
-    print(f"pixel (6, 8) goes to rows {sorted(set(provenance.forward('image', (6, 8))[0].tolist()))}")
+    print(
+        f"pixel (6, 8) goes to rows {sorted(set(provenance.forward('image', (6, 8))[0].tolist()))}"
+    )
     relation = provenance.relation("image")
     print(f"relation: {len(relation.rows())} rows, {relation.nbytes} bytes")
     print(relation.sql("SELECT b1, count(DISTINCT (a1, a2)) AS pixels FROM relation "

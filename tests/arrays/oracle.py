@@ -1,4 +1,4 @@
-"""Slow oracles that know nothing of the rules: annotate every cell, or change every cell and look."""
+"""Slow oracles that know nothing of the rules: annotate each cell, or change each and look."""
 
 from __future__ import annotations
 

@@ -5,17 +5,45 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.arrays.oracle import matrix
 
 import whence.arrays as wa
-from tests.arrays.oracle import matrix
 from whence.arrays.annotated import annotated_array, read
 
 Step = tuple[str, int, int]
-STEPS = (
-    "slice step reverse transpose add scale iadd_scalar iadd assign assign_row assign_mask reshape "
-    "concat sum cumsum roll repeat take sort max copy where flat_write swap mask fancy diag tile "
-    "fancy_write isort out_sum"
-).split()
+STEPS = [
+    "slice",
+    "step",
+    "reverse",
+    "transpose",
+    "add",
+    "scale",
+    "iadd_scalar",
+    "iadd",
+    "assign",
+    "assign_row",
+    "assign_mask",
+    "reshape",
+    "concat",
+    "sum",
+    "cumsum",
+    "roll",
+    "repeat",
+    "take",
+    "sort",
+    "max",
+    "copy",
+    "where",
+    "flat_write",
+    "swap",
+    "mask",
+    "fancy",
+    "diag",
+    "tile",
+    "fancy_write",
+    "isort",
+    "out_sum",
+]
 
 
 def run(steps: list[Step], first: Any, second: Any) -> Any:

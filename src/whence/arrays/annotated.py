@@ -1,8 +1,8 @@
 """Annotated execution as in the seed: each cell a Python object that remembers where it is from.
 
-Slow and exact for functions made of arithmetic, comparisons and movement; used for functions without
-a rule, on small arrays, and as an oracle in the tests. A comparison gives a plain truth value, so a
-cell that only steers leaves no trace in the result.
+Slow and exact for functions made of arithmetic, comparisons and movement; used for functions
+without a rule, on small arrays, and as an oracle in the tests. A comparison gives a plain truth
+value, so a cell that only steers leaves no trace in the result.
 """
 
 from __future__ import annotations
@@ -60,7 +60,20 @@ class Cell:
 
 
 def _install() -> None:
-    binary = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"]
+    binary = [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
     for name in binary:
         function = getattr(operator, name)
         plain = name.rstrip("_")

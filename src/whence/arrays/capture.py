@@ -91,6 +91,7 @@ class TrackedFunction:
         return self if instance is None else partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives; `provenance` of it tells where its cells come from."""
         for value in args:
             kind = type(value)
             if kind is TrackedArray or (kind in (list, tuple, dict) and tracked_in(value)):

@@ -1,7 +1,7 @@
 """The 136 functions of the seed's coverage experiment, and how each is called.
 
-One entry says in which shapes, with which options and on which values a function is tried; the tests
-compare it with an oracle, the coverage tool learns views of it, the benchmark times it. Three
+One entry says in which shapes, with which options and on which values a function is tried; the
+tests compare it with an oracle, the coverage tool learns views of it, the benchmark times it. Three
 functions have gone from NumPy and stand here with what replaced them.
 """
 
@@ -98,7 +98,7 @@ _VALUES: dict[str, Callable[[tuple[int, ...], np.random.Generator, int], Array]]
 }
 
 _TWO = ("n; n", "n m; n m", "n m; m", "n m; n 1")
-_AXES = ({}, {"axis": 0}, {"axis": -1})
+_AXES: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"axis": -1})
 _PLAIN_AXES: tuple[str, ...] = ("n", "n m", "n m k")
 
 
@@ -115,7 +115,7 @@ def _elementwise() -> list[Entry]:
         for values, listed in names.items()
         for name in listed.split()
     ]
-    rounding = ({}, {"decimals": 1})
+    rounding: tuple[dict[str, Any], ...] = ({}, {"decimals": 1})
     made.append(Entry("around", "mathematical", np.around, options=rounding, values="signed"))
     made.append(Entry("round_", "mathematical", np.round, options=rounding, values="signed"))
     pairs = {
@@ -152,7 +152,7 @@ def _row_stack(arrays: Any) -> Any:
     """np.row_stack without its notice that it is now called vstack."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return np.row_stack(arrays)  # type: ignore[attr-defined]
+        return np.row_stack(arrays)
 
 
 def _msort(a: Any) -> Any:
@@ -161,7 +161,7 @@ def _msort(a: Any) -> Any:
 
 
 def _reductions() -> list[Entry]:
-    keep = ({}, {"axis": 0}, {"axis": -1, "keepdims": True})
+    keep: tuple[dict[str, Any], ...] = ({}, {"axis": 0}, {"axis": -1, "keepdims": True})
     made = [
         Entry(name, group, getattr(np, name), options=keep, values="signed")
         for group, listed in (
@@ -246,7 +246,8 @@ def _ordering() -> list[Entry]:
         Entry("msort", "misc", _msort, values="signed"),
         Entry("partition", "misc", np.partition, options=({"kth": 1}, {"kth": 0, "axis": 0}),
               values="signed"),
-        Entry("interp", "mathematical", np.interp, ("n; m; m",), values="ladder"),
+        Entry("interp", "mathematical", np.interp, ("n; m; m",), values="ladder",
+              at_scale="n; 1000; 1000"),
         Entry("correlate", "misc", np.correlate, ("n; m", "m; n"),
               ({}, {"mode": "full"}, {"mode": "same"}), at_scale="n; 16"),
         Entry("convolve", "mathematical", np.convolve, ("n; m", "m; n"),

@@ -19,7 +19,7 @@ EXPAND_LIMIT = 1 << 28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Cells of an array of `shape`; exactly one of boxes (`lo`, `hi` inclusive) or `flat` is held."""
+    """Cells of an array of `shape`, held as boxes (`lo`, `hi` inclusive) or as `flat` positions."""
 
     shape: Shape
     lo: Ints | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -54,11 +55,11 @@ def _decode(data: bytes) -> Form:
     version = stream.number()
     if version != FORMAT:
         raise ValueError(f"format {version}, this version reads {FORMAT}")
-    l, m = stream.number(), stream.number()
-    out_shape = tuple(stream.number() for _ in range(l))
-    in_shape = tuple(stream.number() for _ in range(m))
+    outs, ins = stream.number(), stream.number()
+    out_shape = tuple(stream.number() for _ in range(outs))
+    in_shape = tuple(stream.number() for _ in range(ins))
     n, mode = stream.number(), stream.number()
-    count = 2 * l + 3 * m
+    count = 2 * outs + 3 * ins
     if mode == _PLAIN:
         coded = np.array([stream.number() for _ in range(n * count)], dtype=np.uint64)
         columns = [_unzigzag(c) for c in coded.reshape(count, n)]
@@ -70,7 +71,7 @@ def _decode(data: bytes) -> Form:
 
 
 def _relative_where_usual(table: Boxes) -> Boxes:
-    """Write rows of one output cell relative, like most longer rows, so that differences are small."""
+    """Write rows of one output cell relative, like most longer rows: smaller differences."""
     ref, lo, hi = table.ref.copy(), table.lo.copy(), table.hi.copy()
     for i in range(len(table.in_shape)):
         used = ref[:, i][ref[:, i] >= 0]
@@ -134,7 +135,7 @@ def _read_bits(stream: _Reader, mode: int, out_shape: Shape, in_shape: Shape) ->
 
 
 def _columns(table: Boxes) -> list[Ints]:
-    """Differences, in the order: per output axis start and width, per input axis ref, start, width."""
+    """Differences: per output axis start and width, per input axis ref, start and width."""
     out: list[Ints] = []
     for j in range(len(table.out_shape)):
         out += _interval(table.out_lo[:, j], table.out_hi[:, j])
@@ -153,13 +154,13 @@ def _interval(lo: Ints, hi: Ints) -> list[Ints]:
 def _restore(
     columns: list[Ints], out_shape: tuple[int, ...], in_shape: tuple[int, ...], n: int
 ) -> Boxes:
-    l, m = len(out_shape), len(in_shape)
-    shapes = ((n, l), (n, l), (n, m), (n, m), (n, m))
+    outs, ins = len(out_shape), len(in_shape)
+    shapes = ((n, outs), (n, outs), (n, ins), (n, ins), (n, ins))
     out_lo, out_hi, ref, lo, hi = (np.empty(s, dtype=np.int64) for s in shapes)
-    for j in range(l):
+    for j in range(outs):
         out_lo[:, j], out_hi[:, j] = _unfold(columns[2 * j], columns[2 * j + 1])
-    for i in range(m):
-        at = 2 * l + 3 * i
+    for i in range(ins):
+        at = 2 * outs + 3 * i
         ref[:, i] = np.cumsum(columns[at])
         lo[:, i], hi[:, i] = _unfold(columns[at + 1], columns[at + 2])
     factor = (ref >= 0).astype(np.int64)
@@ -173,12 +174,11 @@ def _unfold(start: Ints, width: Ints) -> tuple[Ints, Ints]:
     return lo, lo + width
 
 
-def _zigzag(column: Ints) -> Ints:
-    coded: Ints = ((column << 1) ^ (column >> 63)).astype(np.uint64)
-    return coded
+def _zigzag(column: Ints) -> Any:
+    return ((column << 1) ^ (column >> 63)).astype(np.uint64)
 
 
-def _unzigzag(coded: Ints) -> Ints:
+def _unzigzag(coded: Any) -> Ints:
     half = (coded >> np.uint64(1)).astype(np.int64)
     sign = -(coded & np.uint64(1)).astype(np.int64)
     found: Ints = half ^ sign

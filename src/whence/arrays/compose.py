@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, assert_never
 
 import numpy as np
@@ -104,12 +105,12 @@ def _expand_even(form: Boxes) -> tuple[Ints, Ints]:
     counts = np.prod(widths, axis=1, dtype=np.int64)
     owner = np.repeat(np.arange(len(form)), counts)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    l = len(form.out_shape)
+    outs = len(form.out_shape)
     out_strides, in_strides = strides_of(form.out_shape), strides_of(form.in_shape)
     # one flat step for an output position moves the output, and each input axis that follows it
-    pull = np.zeros((len(form), l), dtype=np.int64)
+    pull = np.zeros((len(form), outs), dtype=np.int64)
     for i, stride in enumerate(in_strides.tolist()):
-        for j in range(l):
+        for j in range(outs):
             pull[:, j] += np.where(form.ref[:, i] == j, form.lo_k[:, i] * stride, 0)
     out = (form.out_lo @ out_strides)[owner]
     inp = (form.lo @ in_strides + (pull * form.out_lo).sum(axis=1))[owner]
@@ -119,8 +120,8 @@ def _expand_even(form: Boxes) -> tuple[Ints, Ints]:
         width = widths[owner, axis]
         step = within % width
         within //= width
-        if axis >= l:
-            inp += step * in_strides[axis - l]
+        if axis >= outs:
+            inp += step * in_strides[axis - outs]
         else:
             out += step * out_strides[axis]
             inp += step * pull[owner, axis]
@@ -384,7 +385,7 @@ def _clip(
             cuts.update(c for c in (crossing, crossing + 1, crossing + 2) if start < c <= stop)
     edges = sorted(cuts)
     out = []
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         made = _clip_piece(bound, low, high, begin, end - 1)
         if made is not None:
             narrowed = list(box)

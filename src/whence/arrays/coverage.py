@@ -1,8 +1,8 @@
-"""How far views reach over the 136 functions, as the seed measured it (§6.3), and the table in docs.
+"""How far views reach over the 136 functions, as the seed measured it (§6.3); the table in docs.
 
-`python -m whence.arrays.coverage docs/arrays.md` writes the table between its two markers. A function
-counts as covered by dimensional views if every signature tried has one after two calls; as covered
-by generalised views if every way of calling it (shape and option) has one that is right for
+`python -m whence.arrays.coverage docs/arrays.md` writes the table between its two markers. A
+function counts as covered by dimensional views if every signature tried has one after two calls; as
+covered by generalised views if every way of calling it (shape and option) has one that is right for
 sizes never seen. Every answer of a view is compared with a tracked call on the same values.
 """
 
@@ -19,8 +19,10 @@ import whence.arrays.rules as rules
 from whence.arrays.capture import TrackedFunction, provenance, track
 from whence.arrays.catalogue import CATALOGUE, ELEMENTWISE, Entry
 from whence.arrays.compose import expand
+from whence.arrays.graph import Role
 from whence.arrays.views import Views
 
+ROLES: tuple[Role, Role] = ("contributing", "influencing")
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 REPLACED = {"msort": "sort(axis=0)", "round_": "round", "trapz": "trapezoid"}
 
@@ -106,9 +108,9 @@ def _right(learning: TrackedFunction, plain: TrackedFunction, arrays: Any, optio
     one, two = learning(*arrays, **options), plain(*arrays, **options)
     mine, theirs = provenance(one), provenance(two)
     for name in theirs.inputs:
-        for role in ("contributing", "influencing"):
-            left = expand(mine.relation(name, role).form)  # type: ignore[arg-type]
-            right = expand(theirs.relation(name, role).form)  # type: ignore[arg-type]
+        for role in ROLES:
+            left = expand(mine.relation(name, role).form)
+            right = expand(theirs.relation(name, role).form)
             if not (np.array_equal(left.out, right.out) and np.array_equal(left.inp, right.inp)):
                 return False
     return True

@@ -43,11 +43,9 @@ def _describe(value: Any, parts: list[str], seen: set[int]) -> bool:
             sorted(value, key=repr) if isinstance(value, frozenset | set) else value
         )
         parts.append(type(value).__name__)
-        return all([_describe(v, parts, seen) for v in listed])
+        return all(_describe(v, parts, seen) for v in listed)
     if isinstance(value, dict):
-        return all(
-            [_describe(k, parts, seen) and _describe(v, parts, seen) for k, v in value.items()]
-        )
+        return all(_describe(part, parts, seen) for item in value.items() for part in item)
     named = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, ModuleType):
         named = value.__name__, str(getattr(value, "__version__", ""))
@@ -65,8 +63,8 @@ def _describe_function(function: FunctionType, parts: list[str], seen: set[int])
     parts.append(function.__qualname__)
     cells = [c.cell_contents for c in function.__closure__ or ()]
     held = [function.__code__, function.__defaults__, function.__kwdefaults__, *cells]
-    fine = all([_describe(v, parts, seen) for v in held])
-    return fine and all([_describe(v, parts, seen) for v in _named_globals(function)])
+    fine = all(_describe(v, parts, seen) for v in held)
+    return fine and all(_describe(v, parts, seen) for v in _named_globals(function))
 
 
 def _named_globals(function: FunctionType) -> list[Any]:
@@ -83,7 +81,7 @@ def _names(code: CodeType) -> set[str]:
 def _describe_code(code: CodeType, parts: list[str], seen: set[int]) -> bool:
     parts.append(code.co_code.hex())
     parts.append(" ".join(code.co_names + code.co_varnames + code.co_freevars))
-    return all([_describe(c, parts, seen) for c in code.co_consts])
+    return all(_describe(c, parts, seen) for c in code.co_consts)
 
 
 def array_digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
@@ -92,8 +90,10 @@ def array_digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
     for array in arrays:
         state.update(f"{array.shape}{array.dtype.str}".encode())
         plain = np.ascontiguousarray(array)
-        data = repr(plain.tolist()).encode() if plain.dtype.hasobject else plain.view(np.uint8) if (
-            plain.size and plain.ndim
-        ) else plain.tobytes()  # fmt: skip
-        state.update(data)
+        if plain.dtype.hasobject:
+            state.update(repr(plain.tolist()).encode())
+        elif plain.size and plain.ndim:
+            state.update(plain.reshape(-1).view(np.uint8).data)
+        else:
+            state.update(plain.tobytes())
     return state.hexdigest()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ ROW_LIMIT = 1 << 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boxes:
-    """Rows of output boxes; input axis i holds `lo + lo_k*b[ref] … hi + hi_k*b[ref]` (ref −1: none).
+    """Rows of output boxes; input axis i is `lo + lo_k*b[ref] … hi + hi_k*b[ref]` (ref −1: none).
 
     Every interval is non-empty and inside the input for every b of its row's box.
     """
@@ -83,7 +84,7 @@ Form = Boxes | Gather | Pairs | Reshape
 
 
 class Bound(NamedTuple):
-    """An input interval over a run of output positions along axis `ref` (−1: whatever the output)."""
+    """An input interval; its ends follow output axis `ref` (−1: whatever the output)."""
 
     lo: int
     hi: int
@@ -132,7 +133,7 @@ def runs(ref: int, items: Iterable[Run]) -> AxisMap:
 
 
 def window(ref: int, out_size: int, in_size: int, below: int, above: int) -> AxisMap:
-    """Input positions `b+below … b+above`, cut at both ends of the input axis; empty ones left out."""
+    """Input positions `b+below … b+above`, cut at the ends of the input axis; no empty ones."""
     first, last = max(0, -above), min(out_size - 1, in_size - 1 - below)
     if first > last:
         return AxisMap(ref, _runs([]))
@@ -140,7 +141,7 @@ def window(ref: int, out_size: int, in_size: int, below: int, above: int) -> Axi
     cuts.update(c for c in (-below, in_size - above) if first < c <= last)
     edges = sorted(cuts)
     out = []
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         low = (0, 0) if start + below < 0 else (below, 1)
         high = (in_size - 1, 0) if stop - 1 + above > in_size - 1 else (above, 1)
         out.append(Run(start, stop - 1, *low, *high))
@@ -248,10 +249,10 @@ def boxes(
 ) -> Boxes:
     """`Boxes` from a few rows of (output ranges, input bounds)."""
     listed = list(rows)
-    n, l, m = len(listed), len(out_shape), len(in_shape)
-    ranges = np.array([r for r, _ in listed], dtype=np.int64).reshape(n, l, 2)
+    n, outs, ins = len(listed), len(out_shape), len(in_shape)
+    ranges = np.array([r for r, _ in listed], dtype=np.int64).reshape(n, outs, 2)
     bounds = np.array([[tuple(b) for b in bs] for _, bs in listed], dtype=np.int64)
-    bounds = bounds.reshape(n, m, 5)
+    bounds = bounds.reshape(n, ins, 5)
     lo, hi, ref, lo_k, hi_k = (bounds[:, :, i] for i in range(5))
     return Boxes(out_shape, in_shape, ranges[:, :, 0], ranges[:, :, 1], ref, lo, lo_k, hi, hi_k)
 

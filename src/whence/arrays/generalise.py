@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from typing import Any
 
 Sizes = tuple[int, ...]
 Numbers = list[int]
@@ -158,10 +157,10 @@ def _product(letters: Sequence[int]) -> list[Terms]:
 _LEVELS = (_one, _two, _multiple, _product)
 
 
-def describe(expression: Expression, names: Sequence[str]) -> Any:
+def describe(expression: Expression, names: Sequence[str]) -> str:
     """An expression as text: `n−1`, `2·n`."""
     constant, terms = expression
-    parts = []
+    parts: list[str] = []
     for factor, axes in terms:
         body = "·".join(names[a] for a in axes)
         sign = "-" if factor < 0 else "+" if parts else ""

@@ -129,7 +129,8 @@ def walk_forward(node: Node, label: str, cells: Cells) -> Reached:
         if current.label == label:
             direct[id(current)], steered[id(current)] = cells, cellset.no_cells(current.shape)
             continue
-        mine, other = [], []
+        mine: list[Cells] = []
+        other: list[Cells] = []
         for edge in current.edges:
             found = forward(edge.form(), direct[id(edge.parent)])
             (mine if edge.contributing else other).append(found)
@@ -141,7 +142,7 @@ def walk_forward(node: Node, label: str, cells: Cells) -> Reached:
 
 
 def relate(node: Node, label: str, role: Role) -> Form | None:
-    """The relation between `node` and one input, over all paths of a role; None if there is none."""
+    """The relation of `node` and one input, over all paths of a role; None if there is none."""
     direct: dict[int, list[Form]] = {}
     steering: dict[int, list[Form]] = {}
     useful = _leading_to(node, label)

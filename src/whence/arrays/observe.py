@@ -49,16 +49,16 @@ class Inputs:
                 arguments[name] = repr(value)
             elif type(value) in (list, tuple):
                 arguments[f"{name}[]"] = f"{type(value).__name__} of {len(value)}"
-                return all([take(v, f"{name}[{i}]") for i, v in enumerate(value)])
+                return all(take(v, f"{name}[{i}]") for i, v in enumerate(value))
             elif type(value) is dict:
                 arguments[f"{name}[]"] = f"dict of {len(value)}"
-                return all([take(v, f"{name}[{k!r}]") for k, v in value.items()])
+                return all(take(v, f"{name}[{k!r}]") for k, v in value.items())
             else:
                 return False
             return True
 
         named = [*zip(function.name_arguments(args), args, strict=True), *kwargs.items()]
-        fine = all([take(value, name) for name, value in named])
+        fine = all(take(value, name) for name, value in named)
         return cls(arrays, arguments) if fine and arrays else None
 
 
@@ -231,9 +231,9 @@ def _form(part: Part, shape: Shape) -> Form:
             return Reshape(shape, tuple(part.data))
         case "boxes":
             in_shape, rows = tuple(part.data[0]), part.data[1]
-            l, m = len(shape), len(in_shape)
-            table = np.array(rows, dtype=np.int64).reshape(-1, 2 * l + 5 * m)
-            cuts = np.cumsum([l, l, m, m, m, m])
+            outs, ins = len(shape), len(in_shape)
+            table = np.array(rows, dtype=np.int64).reshape(-1, 2 * outs + 5 * ins)
+            cuts = np.cumsum([outs, outs, ins, ins, ins, ins])
             return Boxes(shape, in_shape, *np.split(table, cuts, axis=1))
         case _:
             return decode(base64.b64decode(part.data))
@@ -284,9 +284,9 @@ def numbers_of(outputs: list[Output]) -> tuple[str, list[int]] | None:
 
 def _fixed(output: Output, part: Part) -> list[list[int]]:
     """The columns that say which output axis is followed, and how: part of the structure."""
-    l, m = len(output.shape), len(part.data[0])
-    at = [*range(2 * l, 2 * l + m), *range(2 * l + 2 * m, 2 * l + 3 * m)]
-    at += range(2 * l + 4 * m, 2 * l + 5 * m)
+    outs, ins = len(output.shape), len(part.data[0])
+    at = [*range(2 * outs, 2 * outs + ins), *range(2 * outs + 2 * ins, 2 * outs + 3 * ins)]
+    at += range(2 * outs + 4 * ins, 2 * outs + 5 * ins)
     return [[row[i] for i in at] for row in part.data[1]]
 
 
@@ -398,7 +398,7 @@ def _sensible(form: Boxes) -> bool:
     if (form.out_hi >= out_limit).any():
         return False
     for corner in (form.out_lo, form.out_hi):
-        at = 0
+        at: Any = 0
         if form.out_shape:
             at = np.take_along_axis(corner, np.maximum(form.ref, 0), 1)
         low, high = form.lo + form.lo_k * at, form.hi + form.hi_k * at

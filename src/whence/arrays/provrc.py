@@ -2,14 +2,15 @@
 over outputs.
 
 A scan that merges a row into the one before it becomes: compare each row with its neighbour, find
-where a run must break, keep one row per run. While output axis j is merged an input axis either stays
-or moves along with b_j; a run may use one of the two per axis, and where it would need both in turn
-the greedy choice of the scan is found by pointer doubling.
+where a run must break, keep one row per run. While output axis j is merged an input axis either
+stays or moves along with b_j; a run may use one of the two per axis, and where it would need both
+in turn the greedy choice of the scan is found by pointer doubling.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -106,8 +107,8 @@ def _merge_inputs_flat(listed: Pairs) -> _Rows:
 
 def _unravel(flat: Ints, shape: Shape) -> list[Ints]:
     out: list[Ints] = []
-    kind = np.int32 if math.prod(shape) < 2**31 - 1 else np.int64
-    rest = flat.astype(kind)
+    kind: Any = np.int32 if math.prod(shape) < 2**31 - 1 else np.int64
+    rest: Any = flat.astype(kind)
     for axis in range(len(shape) - 1, 0, -1):
         if shape[axis] == 1:
             out.append(np.zeros(len(flat), dtype=kind))
@@ -172,7 +173,7 @@ def _sorted(keys: list[Ints]) -> bool:
 
 
 def _order_by_rank(rows: _Rows, axis: int) -> Ints | None:
-    """Bring rows that may merge along `axis` together: by other outputs, then rank within the cell."""
+    """Bring rows that may merge along `axis` together: by other outputs, then rank in the cell."""
     others = [c for i in range(len(rows.b_lo)) if i != axis for c in (rows.b_lo[i], rows.b_hi[i])]
     outputs = [*others, rows.b_lo[axis]]
     same = np.ones(len(rows) - 1, dtype=bool)
@@ -231,7 +232,7 @@ def _merge_output(rows: _Rows, axis: int) -> _Rows:
 
 
 def _run_starts(joinable: Ints, stays: list[Ints], moves: list[Ints]) -> Ints:
-    """First row of each run. A run ends where no neighbour joins, or where an axis changes its way."""
+    """First row of each run: it ends where no neighbour joins, or an axis changes its way."""
     n = len(joinable) + 1
     changes = np.zeros(n - 1, dtype=bool)
     for stay in stays:

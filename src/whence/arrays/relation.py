@@ -22,7 +22,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class InputAxis:
-    """An input axis in a row: `start … stop`, added to output axis `relative_to` if there is one."""
+    """An input axis in a row: `start … stop`, added to output axis `relative_to` if given."""
 
     start: int
     stop: int
@@ -46,7 +46,7 @@ class Row:
 
 
 class Relation:
-    """The cells of one input behind the cells of one output. A scalar counts as one axis of size 1."""
+    """The cells of one input behind those of one output. A scalar counts as one axis of size 1."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
@@ -146,7 +146,7 @@ class Relation:
         return pa.table({n: pa.array(np.asarray(c)) for n, c in zip(names, columns, strict=True)})
 
     def sql(self, query: str) -> Any:
-        """Run DuckDB SQL over `relation` (b1…, a1…) and `compressed` (the ProvRC rows); gives Arrow."""
+        """Run DuckDB SQL over `relation` (b1…, a1…) and `compressed` (ProvRC rows); gives Arrow."""
         import duckdb
 
         connection = duckdb.connect()

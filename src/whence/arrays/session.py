@@ -1,4 +1,4 @@
-"""What the arrays of one tracked call share: values on hold, aliases, values that left, branches."""
+"""What the arrays of one tracked call share: held values, aliases, values that left, branches."""
 
 from __future__ import annotations
 

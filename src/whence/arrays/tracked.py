@@ -50,8 +50,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
-        data = np.ndarray.astype(self.data_, dtype or self.data_.dtype, copy=True)
-        return data
+        return np.ndarray.astype(self.data_, dtype or self.data_.dtype, copy=True)
 
     # values that leave, and branches on them
 
@@ -117,7 +116,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def shape(self) -> tuple[int, ...]:
         """As of ndarray; setting it changes the array in place."""
-        return self.data_.shape
+        found: tuple[int, ...] = self.data_.shape
+        return found
 
     @shape.setter
     def shape(self, value: Any) -> None:
@@ -136,12 +136,13 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype[Any]:
         """As of ndarray."""
-        return self.data_.dtype
+        found: np.dtype[Any] = self.data_.dtype
+        return found
 
     @property
     def T(self) -> Any:  # noqa: N802
         """As of ndarray."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
 
 _NESTING = frozenset({tuple, list, dict, slice})

@@ -109,7 +109,8 @@ _serve("matrix", linear.transform,
 
 def apply(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a NumPy function on tracked arrays."""
-    return RULES.get(func, unknown)(session, func, args, kwargs)
+    rule: FunctionRule = RULES.get(func, unknown)
+    return rule(session, func, args, kwargs)
 
 
 hooks.function, hooks.ufunc = apply, ufuncs.call

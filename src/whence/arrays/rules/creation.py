@@ -1,7 +1,7 @@
 """Functions that make arrays without asking their arguments: replaced while a tracked call runs.
 
-`np.asarray(x)` offers no dispatch on x, and `np.zeros(n)` has nothing to dispatch on. While at least
-one tracked call runs, these names in NumPy's namespace are wrappers: they forward, unless the
+`np.asarray(x)` offers no dispatch on x, and `np.zeros(n)` has nothing to dispatch on. While at
+least one tracked call runs, these names in NumPy's namespace are wrappers: they forward, unless the
 call comes from the tracked code and involves a tracked array (or makes a blank one). Libraries that
 the tracked code uses get the original, so nothing changes for them.
 """
@@ -39,7 +39,7 @@ _original: dict[str, Callable[..., Any]] = {
 
 
 def _served(frame: FrameType) -> bool:
-    """Whether the caller belongs to the tracked code; NumPy and other libraries get the original."""
+    """Whether the caller belongs to the tracked code; other libraries get the original."""
     session = current.get()
     name = frame.f_globals.get("__name__", "")
     if session is None:

@@ -1,4 +1,4 @@
-"""Functions without a rule: an exact run on annotated cells if small, else a superset that says so."""
+"""Functions without a rule: run on annotated cells if small, else a superset that says so."""
 
 from __future__ import annotations
 

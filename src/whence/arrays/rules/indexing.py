@@ -48,7 +48,7 @@ def get(array: TrackedArray, key: Any) -> Any:
 
 
 def key_edge(key: TrackedArray, shape: Shape) -> Edge:
-    """Influence of an index array: its own cell if it is laid over the result, else all its cells."""
+    """Influence of an index array: its own cell if laid over the result, else all its cells."""
     if key.data_.dtype != bool and key.data_.shape == shape:
         return same_cells(key, shape, contributing=False)
     return all_cells(key, shape, contributing=False)
@@ -137,7 +137,7 @@ def _written(setter: Any, shaped: Any, held: Held, shape: Shape, in_shape: Shape
 
 
 def where(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.where`: with one argument as nonzero, with three a choice per cell that the mask steers."""
+    """`np.where`: with one argument as nonzero, with three a choice that the mask steers."""
     if len(args) == 1:
         return nonzero(session, np.nonzero, args, kwargs)
     mask, one, two = args
@@ -211,7 +211,7 @@ def put_function(session: Session, func: Any, args: Any, kwargs: Any) -> None:
 
 
 def _put_with(mode: str, target: Any, key: Any, value: Any) -> None:
-    np.put(target, key, value, mode=mode)  # type: ignore[call-overload]
+    np.put(target, key, value, mode=mode)  # type: ignore[arg-type]
 
 
 def put_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> None:

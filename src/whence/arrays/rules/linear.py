@@ -112,8 +112,8 @@ def _optional(
     for part, ndim in zip(names, ndims, strict=True):
         if ndim < len(part):
             missing.update(n for n in part if n.endswith("?"))
-    keep = lambda part: [n for n in part if n not in missing]  # noqa: E731
-    return [keep(part) for part in names], keep(out)
+    kept = [[n for n in part if n not in missing] for part in (*names, out)]
+    return kept[:-1], kept[-1]
 
 
 def dot(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -248,12 +248,13 @@ def kron(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     edges = []
     for which, operand in enumerate((one, two)):
         if type(operand) is TrackedArray:
-            rule = partial(_kron_form, result.shape, operand.data_.shape, *sizes, which)
+            rule = partial(_kron_form, result.shape, operand.data_.shape, sizes, which)
             edges.append(Edge(operand.node_, rule))
     return finish(session, result, edges, name_of(func), args)
 
 
-def _kron_form(shape: Shape, in_shape: Shape, one: Shape, two: Shape, which: int) -> Form:
+def _kron_form(shape: Shape, in_shape: Shape, sizes: list[Shape], which: int) -> Form:
+    one, two = sizes
     maps = []
     skip = len(shape) - len(in_shape)
     for i in range(skip, len(shape)):
@@ -289,7 +290,7 @@ _TERMS = {0: ((1, 2), (2, 1)), 1: ((2, 0), (0, 2)), 2: ((0, 1), (1, 0))}
 
 
 def cross(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.cross`: a component comes from the two others; with two components only the third is made."""
+    """`np.cross`: a component comes from the two others; two components make only the third."""
     bound = bind(func, args, kwargs)
     one, two = bound["a"], bound["b"]
     result = plain_call(func, args, kwargs)
@@ -395,8 +396,9 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if type(operand) is not TrackedArray:
             continue
         data = operand.data_
+        rule: partial[Form]
         if size < 2:
-            rule = partial(empty, shape, data.shape)
+            rule = partial(_nothing, shape, data.shape)
         elif data.ndim == 1 and np.ndim(raw(y)) > 1:
             rule = partial(contract, shape, data.shape, (None,))
         else:
@@ -406,12 +408,16 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, edges, name_of(func), args)
 
 
+def _nothing(shape: Shape, in_shape: Shape) -> Form:
+    return empty(shape, in_shape)
+
+
 def diff(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.diff`: a window of n+1 cells."""
     bound = bind(func, args, kwargs)
     array, n, axis = bound["a"], bound["n"], bound["axis"]
     ends = {k: bound[k] for k in ("prepend", "append")}
-    given = {k: v for k, v in ends.items() if v is not np._NoValue}  # type: ignore[attr-defined]
+    given = {k: v for k, v in ends.items() if v is not np._NoValue}
     if given:
         return diff(session, func, (_extended(array, given, axis), n, axis), {})
     result = plain_call(func, args, kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from whence.arrays.cells import Shape
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge, Node
 from whence.arrays.rules.base import finish
@@ -17,7 +18,39 @@ from whence.arrays.tracked import TrackedArray, raw
 # methods that take the array as first argument of the function of the same meaning
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
-    for name in ["all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"]
+    for name in [
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argpartition",
+        "argsort",
+        "clip",
+        "compress",
+        "conj",
+        "conjugate",
+        "cumprod",
+        "cumsum",
+        "diagonal",
+        "dot",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+        "prod",
+        "ptp",
+        "ravel",
+        "repeat",
+        "round",
+        "searchsorted",
+        "squeeze",
+        "std",
+        "sum",
+        "swapaxes",
+        "take",
+        "trace",
+        "var",
+    ]
 }
 _DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "base", "device"})
 _LEAVING = frozenset(
@@ -51,10 +84,11 @@ def set_shape(array: TrackedArray, shape: Any) -> None:
     before = array.data_.shape
     view = array.data_.view()
     view.shape = shape
+    after: Shape = view.shape  # type: ignore[assignment]
     old = TrackedArray(array.data_, array.node_, array.session_)
     array.data_ = view
-    rule = partial(reshaped, view.shape, before)
-    array.node_ = Node(view.shape, [Edge(old.node_, rule)], "reshape")
+    rule = partial(reshaped, after, before)
+    array.node_ = Node(after, [Edge(old.node_, rule)], "reshape")
     array.session_.link(old, array)
 
 
@@ -77,13 +111,14 @@ def _flatten(array: TrackedArray, order: Any = "C") -> Any:
 
 def _reshape(array: TrackedArray, *shape: Any, **kwargs: Any) -> Any:
     shape = raw(shape[0] if len(shape) == 1 else shape)
-    return np.reshape(array, shape, **kwargs)  # type: ignore[call-overload]
+    return np.reshape(array, shape, **kwargs)
 
 
 def _transpose(array: TrackedArray, *axes: Any) -> Any:
+    order: Any = axes
     if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
-        axes = axes[0]
-    return np.transpose(array, axes or None)  # type: ignore[call-overload]
+        order = axes[0]
+    return np.transpose(array, order or None)
 
 
 def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
@@ -111,27 +146,32 @@ def _fill(array: TrackedArray, value: Any) -> None:
 
 
 def _put(array: TrackedArray, indices: Any, values: Any, mode: str = "raise") -> None:
-    np.put(array, indices, values, mode=mode)  # type: ignore[call-overload]
+    np.put(array, indices, values, mode=mode)  # type: ignore[arg-type]
 
 
 def _sort(
     array: TrackedArray, axis: int = -1, kind: Any = None, order: Any = None, **more: Any
 ) -> None:
-    _rearrange(array, axis, order, lambda: array.data_.sort(axis, kind, order, **more))
+    change = partial(array.data_.sort, axis, kind, order, **more)
+    _rearrange(array, axis, order, change, None)
 
 
 def _partition(array: TrackedArray, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
-    _rearrange(array, axis, None, lambda: array.data_.partition(raw(kth), axis, kind))
+    change = partial(array.data_.partition, raw(kth), axis, kind)
+    _rearrange(array, axis, None, change, partial(np.partition, kth=raw(kth)))
 
 
-def _rearrange(array: TrackedArray, axis: int, order: Any, change: Callable[[], Any]) -> None:
+def _rearrange(
+    array: TrackedArray, axis: int, order: Any, change: Callable[[], Any], again: Any
+) -> None:
     from whence.arrays.rules.order import sort_edges
 
     session = array.session_
     session.before_write(array.data_)
     before = array.data_.copy()
     change()
-    edges = sort_edges(session, array.node_, before, array.data_.copy(), axis, order)
+    shape = array.data_.shape
+    edges = sort_edges(session, array.node_, before, shape, axis, order, again)
     session.overwrite(array, Node(array.data_.shape, edges, "sort"), None)
 
 
@@ -159,7 +199,7 @@ def _flat(array: TrackedArray) -> Any:
 
 
 def _mt(array: TrackedArray) -> Any:
-    return np.swapaxes(array, -1, -2)  # type: ignore[call-overload]
+    return np.swapaxes(array, -1, -2)
 
 
 _OWN: dict[str, Callable[..., Any]] = {

@@ -274,7 +274,7 @@ def axis_moved(
 
 
 def insert(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.insert`: the array moves along its axis, the values land where a whole replay puts them."""
+    """`np.insert`: the array moves along its axis; values land where a whole replay puts them."""
     bound = bind(func, args, kwargs)
     if not tracked_in([bound["obj"], bound["values"]]):
         return along_axis("obj")(session, func, args, kwargs)
@@ -338,7 +338,7 @@ def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     bound = bind(func, args, kwargs, ("arrays", "axis", "out"))
     if func is np.append:
         bound["arrays"] = (bound["arr"], bound["values"])
-    arrays = bound.get("arrays", bound.get("tup"))
+    arrays: Any = bound.get("arrays", bound.get("tup"))
     if type(arrays) is TrackedArray:
         arrays = list(arrays)
     result = plain_call(func, (arrays, *args[1:]) if func is not np.append else args, kwargs)
@@ -455,14 +455,12 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     if bound.get("reflect_type", "even") == "odd":
         edge = all_cells(array, result.shape, doubt="numpy.pad with reflect_type='odd'")
         return finish(session, result, [edge], "pad", args)
-    width = np.broadcast_to(np.asarray(raw(bound["pad_width"])), (array.data_.ndim, 2)) if (
-        not isinstance(bound["pad_width"], dict)
-    ) else None  # fmt: skip
+    given, ndim = raw(bound["pad_width"]), array.data_.ndim
+    if isinstance(given, dict):
+        given = [given.get(i, given.get(i - ndim, 0)) for i in range(ndim)]
+        given = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in given]
+    width = np.broadcast_to(np.asarray(given), (ndim, 2))
     edges = [Edge(array.node_, partial(_padded, result.shape, array.data_.shape, width, mode))]
-    if width is None:
-        edges = move_edges(
-            session, partial(np.pad, mode=mode), (array, bound["pad_width"]), {}, result
-        )
     return finish(session, result, edges, "pad", args)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, Gather, follow, pairs, separable, whole
+from whence.arrays.forms import Form, Gather, everything, follow, pairs, separable, whole
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import (
     all_cells,
@@ -37,42 +37,46 @@ def sort(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     bound = bind(func, args, kwargs, ("a", "kth", "axis", "kind", "order"))
     array = bound["a"]
     result = plain_call(func, args, kwargs)
-    axis = bound.get("axis", -1)
-    edges = sort_edges(session, array.node_, array.data_, result, axis, bound.get("order"))
+    axis, order = bound.get("axis", -1), bound.get("order")
+    again = partial(np.partition, kth=raw(bound["kth"])) if func is np.partition else None
+    edges = sort_edges(session, array.node_, array.data_, result.shape, axis, order, again)
     return finish(session, result, edges, name_of(func), args)
 
 
 def sort_edges(
-    session: Session, node: Node, data: Array, result: Array, axis: int | None, order: Any
-) -> list[Edge]:
-    """Edges of a rearrangement of values along an axis (None: of the flattened array)."""
-    held = session.hold(data, result)
-    rule = partial(_rearranged, held, axis, order)
-    if axis is None or data.ndim == 0:
-        from whence.arrays.forms import everything
+    session: Session, node: Node, data: Array, shape: Shape, axis: int | None, order: Any,
+    again: Any = None,
+) -> list[Edge]:  # fmt: skip
+    """Edges of a rearrangement of values along an axis (None: of the flattened array).
 
-        lane = partial(everything, result.shape, data.shape)
+    `again` repeats one that does not sort fully, so that its result need not be kept.
+    """
+    held = session.hold(data)
+    rule = partial(_rearranged, held, shape, axis, order, again)
+    if axis is None or data.ndim == 0:
+        lane = partial(everything, shape, data.shape)
     else:
         lane = partial(lane_form, data.shape, axis % data.ndim)
     return [Edge(node, rule, by_values=True), Edge(node, lane, False)]
 
 
-def _rearranged(held: Held, axis: int | None, order: Any) -> Form:
+def _rearranged(held: Held, shape: Shape, axis: int | None, order: Any, again: Any) -> Form:
     """Equal ranks in input and output meet; among equal values the first comes first."""
-    array, result = held.arrays
-    shape = array.shape
+    array = held.arrays[0]
+    in_shape = array.shape
     if axis is None or array.ndim == 0:
         array, axis = array.reshape(-1), 0
     if array.size == 0:
-        return Gather(result.shape, shape, np.full(result.shape, -1, dtype=np.int64))
-    flat = result.reshape(array.shape)
+        return Gather(shape, in_shape, np.full(shape, -1, dtype=np.int64))
     options = {"order": order} if order is not None else {}
     before = np.argsort(array, axis=axis, kind="stable", **options)
-    after = np.argsort(flat, axis=axis, kind="stable", **options)
-    index = np.empty(array.shape, dtype=np.int64)
     source = np.take_along_axis(positions(array.shape), before, axis)
+    if again is None:
+        return Gather(shape, in_shape, source.reshape(shape))
+    after = np.argsort(again(array, axis=axis, **options), axis=axis, kind="stable", **options)
+    index = np.empty(array.shape, dtype=np.int64)
     np.put_along_axis(index, after, source, axis)
-    return Gather(result.shape, shape, index.reshape(result.shape))
+    return Gather(shape, in_shape, index.reshape(shape))
 
 
 def argsort(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -207,10 +211,7 @@ def unique(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array = bound["ar"]
     result = plain_call(func, args, kwargs)
     if bound["axis"] is not None:
-        edges = lambda part: [all_cells(array, part.shape, doubt="numpy.unique with axis")]  # noqa: E731
-        parts = result if isinstance(result, tuple) else (result,)
-        made = [finish(session, p, edges(p), name_of(func), args) for p in parts]
-        return tuple(made) if isinstance(result, tuple) else made[0]
+        return _unique_rows(session, func, args, array, result)
     held = session.hold(
         array.data_, bound["equal_nan"], (result if isinstance(result, np.ndarray) else result[0])
     )
@@ -226,6 +227,15 @@ def unique(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         made.append(
             finish(session, part, [edge, all_cells(array, part.shape, False)], name_of(func), args)
         )
+    return tuple(made) if isinstance(result, tuple) else made[0]
+
+
+def _unique_rows(session: Session, func: Any, args: Any, array: TrackedArray, result: Any) -> Any:
+    parts = result if isinstance(result, tuple) else (result,)
+    made = []
+    for part in parts:
+        edge = all_cells(array, part.shape, doubt="numpy.unique with axis")
+        made.append(finish(session, part, [edge], name_of(func), args))
     return tuple(made) if isinstance(result, tuple) else made[0]
 
 
@@ -341,7 +351,7 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     x, xp, fp = bound["x"], bound["xp"], bound["fp"]
     result = plain_call(func, args, kwargs)
     shape = np.shape(result)
-    held = session.hold(raw(x), raw(xp), raw(fp))
+    held = session.hold(raw(x), raw(xp))
     ends = (bound["left"] is not None, bound["right"] is not None)
     op = name_of(func)
     if bound["period"] is not None:
@@ -359,7 +369,7 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _knots(held: Held, which: str, ends: tuple[bool, bool], shape: Shape) -> Form:
-    x, xp, fp = (np.asarray(a) for a in held.arrays)
+    x, xp = (np.asarray(a) for a in held.arrays)
     flat = x.reshape(-1)
     last = len(xp) - 1
     below, above = flat < xp[0], flat > xp[-1]
@@ -378,20 +388,19 @@ def _knots(held: Held, which: str, ends: tuple[bool, bool], shape: Shape) -> For
         out += [every[alone], every[below & (not ends[0])], every[above & (not ends[1])]]
         inp += [at[alone], np.zeros(len(out[-2]), dtype=np.int64)]
         inp += [np.full(len(out[-1]), last, dtype=np.int64)]
-    source = xp if which == "xp" else fp
-    return pairs(shape, source.shape, np.concatenate(out), np.concatenate(inp))
+    return pairs(shape, xp.shape, np.concatenate(out), np.concatenate(inp))
 
 
 def clip(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """clip as two choices: first the larger of cell and lower bound, then the smaller."""
     bound = bind(func, args, kwargs)
-    low = bound.get("a_min", bound.get("min"))
-    high = bound.get("a_max", bound.get("max"))
-    low = bound.get("min") if low is None or low is np._NoValue else low  # type: ignore[attr-defined]
-    high = bound.get("max") if high is None or high is np._NoValue else high  # type: ignore[attr-defined]
+    low: Any = bound.get("a_min", bound.get("min"))
+    high: Any = bound.get("a_max", bound.get("max"))
+    low = bound.get("min") if low is None or low is np._NoValue else low
+    high = bound.get("max") if high is None or high is np._NoValue else high
     out = bound.get("out")
     current = bound["a"]
-    empty = (None, np._NoValue)  # type: ignore[attr-defined]
+    empty = (None, np._NoValue)
     if not any(low is e for e in empty):
         current = np.maximum(current, low)
     if not any(high is e for e in empty):
@@ -408,22 +417,25 @@ def trim_zeros(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array = bound["filt"]
     result = plain_call(func, args, kwargs)
     data = array.data_
-    start = tuple(
-        0 if not n else int(i.min()) if len(i) and _front(bound["trim"]) else 0
-        for i, n in zip(np.nonzero(data), data.shape, strict=True)
-    )
-    window = tuple(slice(a, a + n) for a, n in zip(start, result.shape, strict=True))
-    rule = partial(_window, window, data.shape, result.shape)
+    start = _offset(result, data)
+    rule = partial(_window, start, data.shape, result.shape)
     edges = [Edge(array.node_, rule, by_values=True), all_cells(array, result.shape, False)]
     return finish(session, result, edges, name_of(func), args)
 
 
-def _front(trim: str) -> bool:
-    return "f" in trim.lower()
+def _offset(part: Array, data: Array) -> tuple[int, ...]:
+    """Where a slice of an array starts; read off its address."""
+    rest = part.__array_interface__["data"][0] - data.__array_interface__["data"][0]
+    start = [0] * data.ndim
+    for axis in sorted(range(data.ndim), key=lambda i: -abs(data.strides[i])):
+        if data.strides[axis] and part.size:
+            start[axis] = rest // data.strides[axis]
+            rest -= start[axis] * data.strides[axis]
+    return tuple(start)
 
 
-def _window(window: tuple[slice, ...], in_shape: Shape, shape: Shape) -> Form:
-    maps = [follow(i, n, w.start) for i, (n, w) in enumerate(zip(shape, window, strict=True))]
+def _window(start: tuple[int, ...], in_shape: Shape, shape: Shape) -> Form:
+    maps = [follow(i, n, at) for i, (n, at) in enumerate(zip(shape, start, strict=True))]
     return separable(shape, in_shape, maps)
 
 

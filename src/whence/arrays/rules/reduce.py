@@ -72,7 +72,7 @@ def reduce_edges(
     keepdims = options.get("keepdims") is True
     rule = partial(reduced, shape, in_shape, axes, keepdims)
     where = options.get("where", True)
-    masked = where is not True and where is not np._NoValue  # type: ignore[attr-defined]
+    masked = where is not True and where is not np._NoValue
     steering = [same_cells_in(w, rule, in_shape) for w in tracked_in(where)] if masked else []
     if pick is not None and not masked and _no_start(options):
         index = arg_lane(array.data_, pick, axes)
@@ -94,7 +94,7 @@ def reduce_edges(
 
 def _no_start(options: dict[str, Any]) -> bool:
     start = options.get("initial")
-    return start is None or start is np._NoValue  # type: ignore[attr-defined]
+    return start is None or start is np._NoValue
 
 
 def arg_lane(array: Array, pick: Pick, axes: tuple[int, ...]) -> Array | None:
@@ -169,7 +169,7 @@ def reduction(pick: Pick | None = None, nan: bool = False) -> Any:
         bound = bind(func, args, kwargs)
         first = next(iter(bound))
         array, out = bound[first], bound.get("out")
-        if out is not None and out is not np._NoValue:  # type: ignore[attr-defined]
+        if out is not None and out is not np._NoValue:
             session.before_write(raw(out))
         else:
             out = None

@@ -12,6 +12,7 @@ from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import finish, positions, same_cells, store
 from whence.arrays.rules.reduce import (
+    Pick,
     reduce_edges,
     scanned,
     segments,
@@ -19,6 +20,12 @@ from whence.arrays.rules.reduce import (
 from whence.arrays.session import Array, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
+_PICKS: dict[np.ufunc, Pick] = {
+    np.maximum: "max",
+    np.fmax: "max",
+    np.minimum: "min",
+    np.fmin: "min",
+}
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
 
 
@@ -122,7 +129,7 @@ def _call_out(
             continue
         node = before[i]
         if where is not True and node is not None:
-            mine = mine + [_kept(session, node, where, part.shape)]
+            mine = [*mine, _kept(session, node, where, part.shape)]
         made.append(store(session, target, part, mine, ufunc.__name__, inputs))
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -185,7 +192,7 @@ def _reduce(
     edges = []
     plain = ufunc.reduce(raw(array), **{k: raw(v) for k, v in kwargs.items() if k != "out"})
     if type(array) is TrackedArray:
-        pick = {np.maximum: "max", np.fmax: "max", np.minimum: "min", np.fmin: "min"}.get(ufunc)
+        pick = _PICKS.get(ufunc)
         edges = reduce_edges(session, array, plain, options, pick)
     if out is not None:
         raw(out)[...] = plain
