@@ -397,8 +397,8 @@ def _clip(
 def _clip_piece(bound: Bound, low: int, high: int, begin: int, end: int) -> _Ends | None:
     lo_ends = [bound.lo + bound.lo_k * b for b in (begin, end)]
     hi_ends = [bound.hi + bound.hi_k * b for b in (begin, end)]
-    lo = (low, 0) if max(lo_ends) <= low else (bound.lo, bound.lo_k)
-    hi = (high, 0) if min(hi_ends) >= high else (bound.hi, bound.hi_k)
+    lo = (bound.lo, bound.lo_k) if min(lo_ends) >= low else (low, 0)
+    hi = (bound.hi, bound.hi_k) if max(hi_ends) <= high else (high, 0)
     if max(lo[0] + lo[1] * begin, low) > min(hi[0] + hi[1] * begin, high):
         return None
     return _Ends(*lo, *hi, bound.ref)

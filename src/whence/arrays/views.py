@@ -45,11 +45,22 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Generalised:
-    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers."""
+    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers.
+
+    `smallest` and `largest` are the sizes it was seen at. Sizes less than half or more than twice
+    that are tracked first, so that it grows by steps that were looked at.
+    """
 
     pattern: Pattern
     outputs: list[Output]
     expressions: list[Expression]
+    smallest: tuple[int, ...]
+    largest: tuple[int, ...]
+
+    def near(self, sizes: tuple[int, ...]) -> bool:
+        """Whether sizes are within the reach of what was seen."""
+        limits = zip(sizes, self.smallest, self.largest, strict=True)
+        return all(low <= 2 * size and size <= 2 * high for size, low, high in limits)
 
     def at(self, sizes: tuple[int, ...]) -> list[Output] | None:
         """The outputs for sizes, or None if they make no sense there."""
@@ -87,7 +98,7 @@ class Learned:
         shape = signature.shape_key(self._skipped(signature))
         sizes = signature.flat_sizes()
         for (own, pattern), view in self.general.items():
-            if own == shape and pattern.fits(sizes):
+            if own == shape and pattern.fits(sizes) and view.near(sizes):
                 outputs = view.at(sizes)
                 if outputs is not None:
                     return outputs, pattern
@@ -134,7 +145,11 @@ class Learned:
         observed = [t[1] for t in tables if t is not None]
         sizes = [s.signature.flat_sizes() for s in chosen]
         found = fit(observed, sizes, pattern.representatives())
-        return None if found is None else Generalised(pattern, chosen[0].outputs, found)
+        if found is None:
+            return None
+        seen = list(zip(*sizes, strict=True))
+        reach = tuple(map(min, seen)), tuple(map(max, seen))
+        return Generalised(pattern, chosen[0].outputs, found, *reach)
 
     def _find_irrelevant(self, signature: Signature) -> None:
         """An argument is irrelevant if signatures that differ only in it have the same view."""

@@ -50,11 +50,12 @@ class FolderStore:
         """The document under a digest, or None."""
         path = self._path(digest)
         try:
-            return _parse(path.read_text(encoding="utf-8"), str(path))
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         except OSError as error:
             raise ArrayError(f"cannot read views from {path}: {error}") from error
+        return _parse(text, str(path))
 
     def save(self, digest: str, document: Document) -> None:
         """Keep a document: written under another name first, then moved into place."""

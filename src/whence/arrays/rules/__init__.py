@@ -58,6 +58,7 @@ _serve("blank", creation.blank_like, "zeros_like ones_like empty_like full_like"
 _serve("reduction", reduce.reduction(), "sum prod mean std var any all count_nonzero")
 _serve("reduction", reduce.reduction(nan=True), "nansum nanprod nanmean nanstd nanvar")
 _serve("reduction", reduce.average, "average")
+_serve("reduction", reduce.trace, "trace")
 _serve("scan", reduce.scan, "cumsum cumprod cumulative_sum cumulative_prod")
 _serve("scan", linear.unwrap, "unwrap")
 _serve("choice", reduce.reduction("max"), "max amax")

@@ -263,6 +263,16 @@ def scan(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, edges, name_of(func), args)
 
 
+def trace(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.trace`: the sum of a diagonal."""
+    bound = bind(func, args, kwargs)
+    if bound["out"] is not None:
+        bound["out"][...] = trace(session, func, args, {**kwargs, "out": None})
+        return bound["out"]
+    line = np.diagonal(bound["a"], bound["offset"], bound["axis1"], bound["axis2"])
+    return np.sum(line, axis=-1, dtype=bound["dtype"])
+
+
 def average(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """A weighted mean: cells of a lane, and the weights that belong to them."""
     bound = bind(func, args, kwargs)
