@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.arrays import TWELVE, Operation, columnar_bytes, twelve_relations
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.arrays.oracle import matrix
 
 import whence.arrays as wa
-from benchmarks.arrays import TWELVE, Operation, columnar_bytes, twelve_relations
-from tests.arrays.oracle import matrix
 from whence.arrays import cells as cellset
 from whence.arrays import forms
 from whence.arrays.codec import decode, encode
@@ -127,9 +127,7 @@ def test_table_4_5_zero_based() -> None:
         "[1000, 1999] ← -1000 (b1)",
     ]
     # the seed prints (0, 0) for the product's second axis; every cell of the row takes part
-    assert tracked_rows(np.dot, square, square.copy()) == [
-        "[0, 999], [0, 999] ← 0 (b1), [0, 999]"
-    ]
+    assert tracked_rows(np.dot, square, square.copy()) == ["[0, 999], [0, 999] ← 0 (b1), [0, 999]"]
     assert tracked_rows(np.transpose, square) == ["[0, 999], [0, 999] ← 0 (b2), 0 (b1)"]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.arrays.oracle import matrix
 
 import whence.arrays as wa
-from tests.arrays.oracle import matrix
 from whence.errors import ArrayError, SelectionError, UnknownNameError
 
 X = np.array([3.0, 1.0, 2.0, 9.0])
@@ -117,6 +117,41 @@ def test_values_that_leave_make_a_superset(leave: Any) -> None:
     assert found.grade == "superset"
     assert any("left through" in note for note in found.notes)
     assert flat(found, 0) == [0, 1]
+
+
+def test_a_shape_that_values_decided_is_a_branch() -> None:
+    @wa.track
+    def f(x: Any) -> Any:
+        many = x[x > 1.5]
+        return x[:2] * len(many), x[:2] * np.size(many * 1), x[:2] * len(x)
+
+    by_len, by_size, fixed = map(wa.provenance, f(X))
+    for found in (by_len, by_size, fixed):
+        assert flat(found, 0) == [0] and found.grade == "exact"
+    assert flat(by_len, 0, role="influencing") == [1, 2, 3]
+    plain = wa.provenance(wa.track(lambda x: x[:2] * np.ndim(x) * x.shape[0])(X))
+    assert flat(plain, 0, role="influencing") == []
+
+
+def test_truth_values_of_comparisons_are_branches() -> None:
+    found = wa.provenance(wa.track(lambda x, y: y if np.allclose(x, 3) else y * 2)(X, X * 2))
+    assert found.grade == "exact"
+    assert flat(found, 1, "y") == [1] and flat(found, 1, "x", "influencing") == [0, 1, 2, 3]
+
+
+def test_plain_indices_after_values_left_are_doubted() -> None:
+    @wa.track
+    def f(x: Any) -> Any:
+        order = OLD_ASARRAY(x).argsort()
+        return x[order], {x[0]: 1}[3.0]
+
+    found = wa.provenance(f(X)[0])
+    assert found.grade == "superset"
+    with pytest.raises(TypeError, match="unhashable"):
+        wa.track(lambda x: {x: 1})(X)
+
+
+OLD_ASARRAY = np.asarray
 
 
 def test_a_plain_array_that_was_written_to_is_a_superset() -> None:

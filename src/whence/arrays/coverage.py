@@ -127,22 +127,26 @@ def family(entry: Entry) -> str:
     return rules.FAMILY.get(func, default)
 
 
+def row(item: Coverage) -> str:
+    """One function's line of the table."""
+    name = f"`{item.name}`"
+    if item.name in REPLACED:
+        name += f" (now `{REPLACED[item.name]}`)"
+    marks = [_share(n, item.cases) for n in (item.dimensional, item.generalised)]
+    rules_used = family(_ENTRIES[item.name])
+    return f"| {name} | {item.group} | {rules_used} | {item.cases} | {marks[0]} | {marks[1]} |"
+
+
+def _share(count: int, cases: int) -> str:
+    if count == cases:
+        return "all"
+    return f"{count} of {cases}" if count else "none"
+
+
 def table(found: list[Coverage]) -> str:
     """The table for the docs, with totals."""
-    rows = ["| function | group | rules | ways called | dimensional views | generalised views |"]
-    rows.append("|---|---|---|---|---|---|")
-    for item in found:
-        entry = _ENTRIES[item.name]
-        name = f"`{item.name}`"
-        if item.name in REPLACED:
-            name += f" (now `{REPLACED[item.name]}`)"
-        marks = [f"{n} of {item.cases}" if n < item.cases else "all" for n in
-                 (item.dimensional, item.generalised)]  # fmt: skip
-        marks = ["none" if m.startswith("0 of") else m for m in marks]
-        rows.append(
-            f"| {name} | {item.group} | {family(entry)} | {item.cases} | {marks[0]} | {marks[1]} |"
-        )
-    return "\n".join([*summary(found), "", *rows])
+    head = "| function | group | rules | ways called | dimensional views | generalised views |"
+    return "\n".join([*summary(found), "", head, "|---|---|---|---|---|---|", *map(row, found)])
 
 
 def summary(found: list[Coverage]) -> list[str]:

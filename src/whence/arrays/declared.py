@@ -107,7 +107,7 @@ def _form(told: Any, shape: tuple[int, ...], in_shape: tuple[int, ...], func: An
 
 def _check(flat: Any, shape: tuple[int, ...], func: Any) -> None:
     size = int(np.prod(shape, dtype=np.int64))
-    if len(flat) and not (0 <= int(flat.min()) and int(flat.max()) < size):
+    if len(flat) and not (int(flat.min()) >= 0 and int(flat.max()) < size):
         raise ArrayError(
             f"the rule declared for {name_of(func)} names a cell outside an array of shape {shape}"
         )

@@ -67,14 +67,22 @@ class Edge:
 
 
 class Node:
-    """One version of an array: its shape, the operation that made it, and its edges."""
+    """One version of an array: its shape, the operation that made it, and its edges.
 
-    __slots__ = ("edges", "label", "op", "shape")
+    `loose` says that values decided its shape, so that asking for the shape is looking at them.
+    """
+
+    __slots__ = ("edges", "label", "loose", "op", "shape")
 
     def __init__(
-        self, shape: Shape, edges: Iterable[Edge] = (), op: str = "", label: str | None = None
+        self,
+        shape: Shape,
+        edges: Iterable[Edge] = (),
+        op: str = "",
+        label: str | None = None,
+        loose: bool = False,
     ) -> None:
-        self.shape, self.op, self.label = shape, op, label
+        self.shape, self.op, self.label, self.loose = shape, op, label, loose
         self.edges: tuple[Edge, ...] = tuple(edges)
 
 

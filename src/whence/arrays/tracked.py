@@ -32,7 +32,6 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """A stand-in for `data_`; every way out of NumPy goes through a method here, so it is seen."""
 
     __slots__ = ("__weakref__", "data_", "node_", "scalar_", "session_")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
     def __init__(self, data: Array, node: Node, session: Session, scalar: bool = False) -> None:
@@ -59,7 +58,17 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return bool(self.data_)
 
     def __len__(self) -> int:
+        self._look_at_shape()
         return len(self.data_)
+
+    def __hash__(self) -> int:
+        if not self.scalar_:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._leave("hash()"))
+
+    def _look_at_shape(self) -> None:
+        if self.node_.loose:
+            self.session_.steering.append(self.node_)
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
@@ -116,6 +125,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def shape(self) -> tuple[int, ...]:
         """As of ndarray; setting it changes the array in place."""
+        self._look_at_shape()
         found: tuple[int, ...] = self.data_.shape
         return found
 
@@ -131,6 +141,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def size(self) -> int:
         """As of ndarray."""
+        self._look_at_shape()
         return self.data_.size
 
     @property

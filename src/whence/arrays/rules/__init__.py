@@ -17,6 +17,7 @@ from whence.arrays.rules import (
     reduce,
     ufuncs,
 )
+from whence.arrays.rules.base import describe, verdict
 from whence.arrays.rules.fallback import unknown
 from whence.arrays.session import Session
 from whence.arrays.tracked import FunctionRule, hooks
@@ -54,6 +55,10 @@ _serve("movement", movement.tile, "tile")
 _serve("movement", movement.pad, "pad")
 _serve("movement", movement.joined,
        "concatenate concat stack vstack hstack column_stack dstack append")  # fmt: skip
+_serve("description", describe,
+       "shape ndim size iscomplexobj isrealobj result_type can_cast common_type min_scalar_type "
+       "shares_memory may_share_memory")  # fmt: skip
+_serve("description", verdict, "allclose array_equal array_equiv")
 _serve("blank", creation.blank_like, "zeros_like ones_like empty_like full_like")
 _serve("reduction", reduce.reduction(), "sum prod mean std var any all count_nonzero")
 _serve("reduction", reduce.reduction(nan=True), "nansum nanprod nanmean nanstd nanvar")

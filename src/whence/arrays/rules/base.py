@@ -28,12 +28,38 @@ def finish(
         data, scalar = np.asarray(result), True
     else:
         return _plain(session, result, edges, op)
-    if session.left and _has_untracked(args):
+    if session.left and has_untracked(args):
         edges = [*edges, *session.tainted(data.shape)]
-    made = TrackedArray(data, Node(data.shape, edges, op), session, scalar)
+    loose = not scalar and _is_loose(edges, op)
+    made = TrackedArray(data, Node(data.shape, edges, op, None, loose), session, scalar)
     if not scalar and data.base is not None:
         link_views(session, made, args)
     return made
+
+
+_SHAPED_BY_VALUES = frozenset(
+    ["index"]
+    + [
+        f"numpy.{name}"
+        for name in [
+            "nonzero",
+            "argwhere",
+            "flatnonzero",
+            "unique",
+            "trim_zeros",
+            "compress",
+            "extract",
+            "repeat",
+            "delete",
+            "bincount",
+        ]
+    ]
+)
+
+
+def _is_loose(edges: list[Edge], op: str) -> bool:
+    decides = op in _SHAPED_BY_VALUES
+    return any(edge.parent.loose or (decides and edge.by_values) for edge in edges)
 
 
 def _plain(session: Session, result: Any, edges: list[Edge], op: str) -> Any:
@@ -52,13 +78,30 @@ def link_views(session: Session, made: TrackedArray, args: Sequence[Any]) -> Non
             session.link(operand, made)
 
 
-def _has_untracked(value: Any) -> bool:
+def has_untracked(value: Any) -> bool:
+    """Whether there are plain numbers or arrays in a value, which may hold what left before."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return any(_has_untracked(item) for item in value)
+        return any(has_untracked(item) for item in value)
     if kind is dict:
-        return any(_has_untracked(item) for item in value.values())
+        return any(has_untracked(item) for item in value.values())
+    if kind is slice:
+        return has_untracked((value.start, value.stop, value.step))
     return isinstance(value, np.ndarray | np.generic | int | float | complex) and kind is not bool
+
+
+def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """np.shape, np.ndim and the like: no values, unless values decided the shape."""
+    for operand in tracked_in([args, kwargs]):
+        if operand.node_.loose:
+            session.steering.append(operand.node_)
+    return plain_call(func, args, kwargs)
+
+
+def verdict(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """np.allclose and the like give a plain truth value: a branch on all cells of the operands."""
+    session.steering += [operand.node_ for operand in tracked_in([args, kwargs])]
+    return plain_call(func, args, kwargs)
 
 
 def shape_of(result: Any) -> Shape:
@@ -140,7 +183,7 @@ def store(
 ) -> Any:
     """Put a result into an `out=` array that has been written already."""
     if type(out) is TrackedArray:
-        if session.left and _has_untracked(args):
+        if session.left and has_untracked(args):
             edges = [*edges, *session.tainted(out.data_.shape)]
         session.overwrite(out, Node(out.data_.shape, edges, op), None)
         return out

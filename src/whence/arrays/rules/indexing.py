@@ -15,6 +15,7 @@ from whence.arrays.rules.base import (
     all_cells,
     bind,
     finish,
+    has_untracked,
     name_of,
     plain_call,
     positions,
@@ -44,7 +45,7 @@ def get(array: TrackedArray, key: Any) -> Any:
         steers = tracked_in(key)
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
-    return finish(session, result, edges, "index", (array,))
+    return finish(session, result, edges, "index", (array, key))
 
 
 def key_edge(key: TrackedArray, shape: Shape) -> Edge:
@@ -88,7 +89,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         edges.append(Edge(source.node_, rule, by_values=by_values))
     elif isinstance(source, list | tuple):
         edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(source)]
-    if session.left and type(source) is not TrackedArray:
+    if session.left and (type(source) is not TrackedArray or has_untracked(key)):
         edges += session.tainted(shape)
     edges += [
         same_cells(k, shape, False) if k.data_.shape == shape else all_cells(k, shape, False)
