@@ -32,23 +32,21 @@ def test_heavy_packages_are_not_imported() -> None:
 
 
 def test_public_names() -> None:
-    assert set(wa.__all__) == set(
-        [
-            "Cells",
-            "FolderStore",
-            "InputAxis",
-            "MemoryStore",
-            "Provenance",
-            "Relation",
-            "Row",
-            "ViewStore",
-            "Views",
-            "declare",
-            "provenance",
-            "track",
-            "tracked",
-        ]
-    )
+    assert set(wa.__all__) == {
+        "Cells",
+        "FolderStore",
+        "InputAxis",
+        "MemoryStore",
+        "Provenance",
+        "Relation",
+        "Row",
+        "ViewStore",
+        "Views",
+        "declare",
+        "provenance",
+        "track",
+        "tracked",
+    }
     for name in wa.__all__:
         assert getattr(wa, name).__doc__, name
 

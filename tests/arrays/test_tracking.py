@@ -198,11 +198,11 @@ def test_unknown_functions_run_on_annotated_cells_or_are_supersets() -> None:
     assert [flat(found, (1, i)) for i in range(3)] == [[1], [1], []]
     found = wa.provenance(wa.track(lambda x: np.polyval(x, 2.0))(X))
     assert found.grade == "exact" and flat(found, ()) == [0, 1, 2, 3]
-    found = wa.provenance(wa.track(lambda x: np.linalg.solve(np.eye(4), x))(X))
-    assert found.grade == "superset" and "solve" in found.notes[0]
-    big = np.ones(100_000)
-    found = wa.provenance(wa.track(lambda x: np.gradient(x))(big))
-    assert found.grade == "superset" and "gradient" in found.notes[0]
+    found = wa.provenance(wa.track(lambda x: np.linalg.qr(x.reshape(2, 2)).R)(X))
+    assert found.grade == "superset" and "qr" in found.notes[0]
+    found = wa.provenance(wa.track(lambda x: np.vander(x, 3))(np.ones(5000)))
+    assert found.grade == "superset" and "vander" in found.notes[0]
+    assert len(found.cells((0, 0))["x"]) == 5000
 
 
 def test_declared_rules() -> None:

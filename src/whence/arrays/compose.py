@@ -280,7 +280,7 @@ def _fill(form: Boxes) -> Gather | None:
     index = np.full(form.out_shape, -1, dtype=np.int64)
     strides = strides_of(form.in_shape).tolist()
     for box, bounds in _as_rows(form):
-        part = index[tuple(slice(low, high + 1) for low, high in box)]
+        part = index[(..., *(slice(low, high + 1) for low, high in box))]
         if bool((part >= 0).any()):
             return None
         part[...] = 0

@@ -27,8 +27,8 @@ def declare(function: Callable[..., Any], rule: Kind | Callable[..., Declared]) 
 
     `element-wise`: each cell from the cell it lines up with. `moves cells`: the function only moves
     cells, so it can be run on an index. `everything`: each cell from all cells. A callable gets the
-    plain result and arguments, and gives per array argument (position or name) a `Relation`, or flat
-    positions of output and input cells that belong together.
+    plain result and arguments, and gives per array argument (position or name) a `Relation`, or
+    flat positions of output and input cells that belong together.
     """
     if not callable(function):
         raise ArrayError(f"declare expects a function, not {type(function).__name__}")

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.rules import (
+    bins,
     creation,
     indexing,
+    joining,
     linear,
     methods,
     movement,
     order,
     reduce,
+    stencil,
     ufuncs,
 )
 from whence.arrays.rules.base import describe, verdict
@@ -53,7 +56,7 @@ _serve("movement", movement.selecting("a"), "choose")
 _serve("movement", movement.roll, "roll")
 _serve("movement", movement.tile, "tile")
 _serve("movement", movement.pad, "pad")
-_serve("movement", movement.joined,
+_serve("movement", joining.joined,
        "concatenate concat stack vstack hstack column_stack dstack append")  # fmt: skip
 _serve("description", describe,
        "shape ndim size iscomplexobj isrealobj result_type can_cast common_type min_scalar_type "
@@ -65,7 +68,7 @@ _serve("reduction", reduce.reduction(nan=True), "nansum nanprod nanmean nanstd n
 _serve("reduction", reduce.average, "average")
 _serve("reduction", reduce.trace, "trace")
 _serve("scan", reduce.scan, "cumsum cumprod cumulative_sum cumulative_prod")
-_serve("scan", linear.unwrap, "unwrap")
+_serve("scan", stencil.unwrap, "unwrap")
 _serve("choice", reduce.reduction("max"), "max amax")
 _serve("choice", reduce.reduction("min"), "min amin")
 _serve("choice", reduce.reduction("max", nan=True), "nanmax")
@@ -74,15 +77,17 @@ _serve("choice", reduce.ptp, "ptp")
 _serve("choice", order.argextreme, "argmax argmin nanargmax nanargmin")
 _serve("choice", order.clip, "clip")
 _serve("choice", indexing.where, "where")
+_serve("choice", indexing.select, "select")
+_serve("python", indexing.apply_along_axis, "apply_along_axis")
 _serve("order", order.sort, "sort partition")
 _serve("order", order.argsort, "argsort argpartition")
 _serve("order", order.quantile,
        "median percentile quantile nanmedian nanpercentile nanquantile")  # fmt: skip
 _serve("order", order.unique, "unique")
-_serve("order", order.searchsorted, "searchsorted digitize")
-_serve("order", order.bincount, "bincount")
-_serve("order", order.histogram, "histogram")
-_serve("order", order.interp, "interp")
+_serve("order", bins.searchsorted, "searchsorted digitize")
+_serve("order", bins.bincount, "bincount")
+_serve("order", bins.histogram, "histogram")
+_serve("order", bins.interp, "interp")
 _serve("order", order.trim_zeros, "trim_zeros")
 _serve("order", indexing.nonzero, "nonzero argwhere flatnonzero")
 _serve("writing", indexing.copyto, "copyto")
@@ -100,13 +105,16 @@ _serve("linear", linear.einsum, "einsum")
 _serve("linear", linear.kron, "kron")
 _serve("linear", linear.multi_dot, "multi_dot", np.linalg)
 _serve("linear", linear.cross, "cross")
-_serve("linear", linear.convolve, "convolve correlate")
-_serve("linear", linear.trapezoid, "trapezoid")
-_serve("linear", linear.diff, "diff")
-_serve("linear", linear.ediff1d, "ediff1d")
+_serve("linear", stencil.convolve, "convolve correlate")
+_serve("linear", stencil.trapezoid, "trapezoid")
+_serve("linear", stencil.diff, "diff")
+_serve("linear", stencil.ediff1d, "ediff1d")
+_serve("linear", stencil.gradient, "gradient")
+_serve("matrix", linear.solve, "solve", np.linalg)
+_serve("matrix", linear.norm, "norm", np.linalg)
 _serve("matrix", linear.matrices(), "inv pinv det slogdet", np.linalg)
 _serve("matrix", linear.matrices(exact=False),
-       "solve lstsq eig eigh eigvals eigvalsh svd svdvals qr cholesky matrix_power norm cond "
+       "lstsq eig eigh eigvals eigvalsh svd svdvals qr cholesky matrix_power cond "
        "matrix_rank tensorinv tensorsolve", np.linalg)  # fmt: skip
 _serve("matrix", linear.transform,
        "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn",

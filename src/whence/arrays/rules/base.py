@@ -32,28 +32,30 @@ def finish(
         edges = [*edges, *session.tainted(data.shape)]
     loose = not scalar and _is_loose(edges, op)
     made = TrackedArray(data, Node(data.shape, edges, op, None, loose), session, scalar)
-    if not scalar and data.base is not None:
+    if not scalar and (data.base is not None or _is_operand(data, args)):
         link_views(session, made, args)
     return made
 
 
+def _is_operand(data: Array, args: Sequence[Any]) -> bool:
+    """Whether a function gave back the very array it got."""
+    return any(type(operand) is TrackedArray and operand.data_ is data for operand in args)
+
+
 _SHAPED_BY_VALUES = frozenset(
-    ["index"]
-    + [
-        f"numpy.{name}"
-        for name in [
-            "nonzero",
-            "argwhere",
-            "flatnonzero",
-            "unique",
-            "trim_zeros",
-            "compress",
-            "extract",
-            "repeat",
-            "delete",
-            "bincount",
-        ]
-    ]
+    {
+        "index",
+        "numpy.argwhere",
+        "numpy.bincount",
+        "numpy.compress",
+        "numpy.delete",
+        "numpy.extract",
+        "numpy.flatnonzero",
+        "numpy.nonzero",
+        "numpy.repeat",
+        "numpy.trim_zeros",
+        "numpy.unique",
+    }
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, Gather, gathered
+from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import (
     all_cells,
@@ -40,12 +40,51 @@ def get(array: TrackedArray, key: Any) -> Any:
     if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
         edges = [same_cells(array, shape_of(result))]
     else:
-        args = (Slot(0, array.data_.shape), shaped)
-        rule = partial(replay, operator.getitem, args, {}, held, 0, array.data_.shape, None)
+        in_shape = array.data_.shape
+        args = (Slot(0, in_shape), shaped)
+        rule: partial[Form]
+        if held is None and _is_basic(plain):
+            rule = partial(sliced, plain, shape_of(result), in_shape)
+        else:
+            rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
         steers = tracked_in(key)
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
     return finish(session, result, edges, "index", (array, key))
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether a key holds only numbers, slices, `...` and None."""
+    items = key if type(key) is tuple else (key,)
+    return all(
+        item is None or item is Ellipsis or type(item) is int or type(item) is slice
+        for item in items
+    )
+
+
+def sliced(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    """Basic indexing, axis by axis: nothing is run."""
+    items = list(key) if type(key) is tuple else [key]
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if Ellipsis not in items:
+        items.append(Ellipsis)
+    at = items.index(Ellipsis)
+    items[at : at + 1] = [slice(None)] * (len(in_shape) - used)
+    maps: list[AxisMap] = []
+    out = 0
+    for item in items:
+        if item is None:
+            out += 1
+            continue
+        size = in_shape[len(maps)]
+        if isinstance(item, slice):
+            start, stop, step = item.indices(size)
+            count = len(range(start, stop, step))
+            maps.append(runs(out, [Run(0, count - 1, start, step, start, step)] if count else []))
+            out += 1
+        else:
+            maps.append(fixed(item % size))
+    return separable(shape, in_shape, maps)
 
 
 def key_edge(key: TrackedArray, shape: Shape) -> Edge:
@@ -235,3 +274,33 @@ def fill_diagonal(session: Session, func: Any, args: Any, kwargs: Any) -> None:
         np.fill_diagonal(target, value, wrap=bound["wrap"])
 
     write(session, bound["a"], None, bound["val"], setter, "numpy.fill_diagonal")
+
+
+def select(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.select`: for each cell the choice of the first condition that holds."""
+    bound = bind(func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    chain = np.broadcast_to(bound["default"], result.shape)
+    listed = list(zip(bound["condlist"], bound["choicelist"], strict=True))
+    for condition, choice in reversed(listed):
+        chain = where(session, np.where, (condition, choice, chain), {})
+    edges = [same_cells(t, result.shape) for t in tracked_in(chain)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.apply_along_axis`: the function runs on each tracked lane, as NumPy runs it."""
+    bound = bind(func, args, kwargs)
+    array, axis, function = bound["arr"], bound["axis"], bound["func1d"]
+    shape = array.data_.shape
+    axis = axis % len(shape)
+    lanes = np.moveaxis(array, axis, -1)
+    outer = shape[:axis] + shape[axis + 1 :]
+    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
+    made = [function(lanes[i], *args[3:], **options) for i in np.ndindex(*outer)]
+    stacked = np.stack([np.asanyarray(m) if not tracked_in(m) else m for m in made])
+    inner = np.shape(raw(stacked))[1:]
+    table = np.reshape(stacked, outer + inner)
+    for step in range(len(inner)):  # results stand where the lane stood
+        table = np.moveaxis(table, len(outer) + step, axis + step)
+    return table

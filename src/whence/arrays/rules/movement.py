@@ -242,7 +242,7 @@ def along_axis(*selectors: str) -> Any:
         ):
             return general(session, func, args, kwargs)
         result = plain_call(func, args, kwargs)
-        if axis is not None and result.ndim != array.data_.ndim:
+        if result.ndim != (1 if axis is None else array.data_.ndim):
             return general(session, func, args, kwargs)
         options = {k: v for k, v in bound.items() if k not in (first, "axis", "out", "values")}
         held = session.hold(*(v for v in options.values() if isinstance(v, np.ndarray)))
@@ -333,84 +333,6 @@ def _tiled(shape: Shape, in_shape: Shape) -> Form:
     return separable(shape, in_shape, maps)
 
 
-def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """concatenate, stack and their kin: each operand takes a box of the result."""
-    bound = bind(func, args, kwargs, ("arrays", "axis", "out"))
-    if func is np.append:
-        bound["arrays"] = (bound["arr"], bound["values"])
-    arrays: Any = bound.get("arrays", bound.get("tup"))
-    if type(arrays) is TrackedArray:
-        arrays = list(arrays)
-    result = plain_call(func, (arrays, *args[1:]) if func is not np.append else args, kwargs)
-    out = bound.get("out")
-    shapes = [np.shape(raw(a)) for a in arrays]
-    axis = _join_axis(func, bound, shapes, result.ndim)
-    edges = []
-    at = 0
-    for array, shape in zip(arrays, shapes, strict=True):
-        width = _joined_width(func, shape, axis, result.ndim)
-        if type(array) is TrackedArray:
-            rule = partial(_placed, result.shape, shape, axis, at, width)
-            edges.append(Edge(array.node_, rule))
-        at += width
-    if out is not None:
-        from whence.arrays.rules.base import store
-
-        return store(session, out, result, edges, name_of(func), list(arrays))
-    return finish(session, result, edges, name_of(func), list(arrays))
-
-
-def _join_axis(func: Any, bound: dict[str, Any], shapes: list[Shape], ndim: int) -> int:
-    match func.__name__:
-        case "vstack":
-            return 0
-        case "hstack":
-            return 0 if all(len(s) <= 1 for s in shapes) else 1
-        case "column_stack":
-            return 1
-        case "dstack":
-            return 2
-        case _:
-            axis = bound.get("axis", 0)
-            return 0 if axis is None else int(axis) % ndim
-
-
-def _joined_width(func: Any, shape: Shape, axis: int, ndim: int) -> int:
-    if func.__name__ == "stack":
-        return 1
-    if len(shape) == ndim:
-        return shape[axis]
-    if ndim == 1:
-        return int(np.prod(shape, dtype=np.int64))
-    return 1 if axis >= len(shape) or func.__name__ == "vstack" else shape[axis]
-
-
-def _placed(out_shape: Shape, in_shape: Shape, axis: int, at: int, width: int) -> Form:
-    """An operand that fills `at … at+width-1` of one axis of the result."""
-    from whence.arrays.forms import empty
-
-    box = tuple(width if i == axis else n for i, n in enumerate(out_shape))
-    if 0 in box:
-        return empty(out_shape, in_shape)
-    maps = []
-    for i, n in enumerate(box):
-        start = at if i == axis else 0
-        maps.append(runs(i, [Run(start, start + n - 1, -start, 1, -start, 1)]))
-    into_box = separable(out_shape, box, maps)
-    if box == in_shape:
-        return into_box
-    shape_only = _column(box, in_shape) or reshaped(box, in_shape)
-    return compose(into_box, shape_only)
-
-
-def _column(box: Shape, in_shape: Shape) -> Form | None:
-    """A vector that stands as a column (column_stack) or as depth (dstack)."""
-    long = [i for i, n in enumerate(box) if n > 1]
-    if len(in_shape) == 1 and len(long) == 1:
-        return separable(box, in_shape, [follow(long[0], in_shape[0])])
-    return None
-
-
 def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions that give the same cells in another type or memory order."""
     result = plain_call(func, args, kwargs)
@@ -427,7 +349,7 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
-    out = kwargs.get("out")
+    out = bind(func, args, kwargs).get("out") if kwargs or len(args) > 1 else None
     operands = [t for t in tracked_in([args, kwargs]) if t is not out]
     frozen = [TrackedArray(t.data_, t.node_, session) for t in operands]
     if out is not None:

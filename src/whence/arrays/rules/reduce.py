@@ -206,7 +206,8 @@ def _beside(array: Any, bound: dict[str, Any], result: Any) -> list[Edge]:
         if name in ("out", "where", "axis") or value is array:
             continue
         for operand in tracked_in(value):
-            edges.append(all_cells(operand, np.shape(result)))
+            doubt = f"{name} given as an array" if operand.data_.size > 1 else ""
+            edges.append(all_cells(operand, np.shape(result), doubt=doubt))
     return edges
 
 
