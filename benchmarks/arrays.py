@@ -344,12 +344,12 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run everything and print tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     budget = 0.1 if options.quick else 0.5
     found: dict[str, Any] = {"sizes": sizes(), "compression": compression(budget)}
     found["queries"] = queries()

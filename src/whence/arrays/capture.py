@@ -23,7 +23,7 @@ from whence.errors import ArrayError
 _arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
 _scalars: OrderedDict[int, tuple[Any, Provenance]] = OrderedDict()
 _SCALARS_KEPT = 4096
-_interactive = Session(lasting=True)
+_prompt: list[weakref.ref[Session]] = []
 _PLAIN = (np.ndarray, np.memmap)
 _HARMLESS = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, type, slice)
 
@@ -36,7 +36,19 @@ def tracked(array: Any, name: str = "a") -> TrackedArray:
     data = np.array(array)
     if session is not None:  # inside a tracked call: an array without provenance of its own
         return TrackedArray(data, Node(data.shape, (), "tracked"), session)
-    return TrackedArray(data, Node(data.shape, (), "input", name), _interactive)
+    return TrackedArray(data, Node(data.shape, (), "input", name), _prompt_session())
+
+
+def _prompt_session() -> Session:
+    """One session for all interactive use, as a value that leaves one array may enter another.
+
+    It goes when no tracked array is left.
+    """
+    session = _prompt[0]() if _prompt else None
+    if session is None:
+        session = Session(lasting=True)
+        _prompt[:] = [weakref.ref(session)]
+    return session
 
 
 def provenance(result: Any) -> Provenance:

@@ -152,7 +152,7 @@ def _row_stack(arrays: Any) -> Any:
     """np.row_stack without its notice that it is now called vstack."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return np.row_stack(arrays)
+        return getattr(np, "row_stack", np.vstack)(arrays)
 
 
 def _msort(a: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -280,7 +280,8 @@ def _fill(form: Boxes) -> Gather | None:
     index = np.full(form.out_shape, -1, dtype=np.int64)
     strides = strides_of(form.in_shape).tolist()
     for box, bounds in _as_rows(form):
-        part = index[(..., *(slice(low, high + 1) for low, high in box))]
+        inside: Any = (..., *(slice(low, high + 1) for low, high in box))
+        part = index[inside]
         if bool((part >= 0).any()):
             return None
         part[...] = 0

@@ -28,9 +28,9 @@ def owner(array: Array) -> Any:
 
 
 class Session:
-    """One tracked call, or all interactive use (`lasting`: held values are copied at once)."""
+    """One tracked call, or interactive use (`lasting`: held values are copied at once)."""
 
-    __slots__ = ("aliases", "held", "lasting", "left", "packages", "steering")
+    __slots__ = ("__weakref__", "aliases", "held", "lasting", "left", "packages", "steering")
 
     def __init__(self, lasting: bool = False, packages: frozenset[str] = frozenset()) -> None:
         self.lasting, self.packages = lasting, packages

@@ -86,7 +86,15 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return int(self._leave("use as an index").__index__())
 
     def __str__(self) -> str:
+        if self.session_.lasting:  # printing at a prompt
+            return str(self.data_)
         return str(self._leave("str()"))
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
 
     def __repr__(self) -> str:
         return f"tracked({np.array_repr(self.data_)})"

@@ -38,7 +38,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "min",
         "nonzero",
         "prod",
-        "ptp",
         "ravel",
         "repeat",
         "round",

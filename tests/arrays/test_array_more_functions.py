@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.arrays.oracle import annotated, matrix, perturbed
+from array_oracle import annotated, matrix, perturbed
 
 import whence.arrays as wa
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_oracle import matrix
 from benchmarks.arrays import TWELVE, Operation, columnar_bytes, twelve_relations
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.arrays.oracle import matrix
 
 import whence.arrays as wa
 from whence.arrays import cells as cellset

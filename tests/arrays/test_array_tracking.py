@@ -1,5 +1,6 @@
 """Tracking: control flow, values that leave, aliasing, unknown functions, bad input."""
 
+import copy
 import math
 import pickle
 from collections import namedtuple
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.arrays.oracle import matrix
+from array_oracle import matrix
 
 import whence.arrays as wa
 from whence.errors import ArrayError, SelectionError, UnknownNameError
@@ -238,7 +239,15 @@ def test_interactive_use() -> None:
     mask = t > 1.5
     X2[:] = 0  # the caller's array is not the tracked one
     assert wa.provenance(t[mask]).backward(0)["t"][0].tolist() == [0]
-    assert "tracked(array" in repr(t)
+    assert "tracked(array" in repr(t) and str(t) == str(X)
+    assert wa.provenance(t * 2).grade == "exact"
+    other = wa.tracked(X, "other")
+    half = float(other[0]) / 2
+    found = wa.provenance(t * half)
+    assert found.grade == "superset" and found.backward(1)["other"][0].tolist() == [0]
+    del a, b, t, other, mask
+    assert wa.provenance(wa.tracked(X) * 2).grade == "exact"  # nothing is left of the above
+    assert flat(wa.provenance(wa.track(lambda x: copy.copy(x)[::-1])(X)), 0) == [3]
 
 
 def test_changes_after_the_call_do_not_matter() -> None:

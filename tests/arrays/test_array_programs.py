@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
+from array_oracle import matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.arrays.oracle import matrix
 
 import whence.arrays as wa
 from whence.arrays.annotated import annotated_array, read
