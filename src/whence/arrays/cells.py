@@ -124,7 +124,8 @@ def union(parts: list[Cells], shape: Shape) -> Cells:
     boxes = [part.boxes() for part in full]
     lo = np.concatenate([low for low, _ in boxes])
     hi = np.concatenate([high for _, high in boxes])
-    both = np.unique(np.concatenate([lo, hi], axis=1), axis=0)
+    both = np.concatenate([lo, hi], axis=1)
+    both = both[distinct_rows(both)]
     d = lo.shape[1]
     return from_boxes(shape, both[:, :d], both[:, d:])
 
@@ -225,7 +226,19 @@ def _distinct(flat: Ints, size: int) -> Ints:
         mask = np.zeros(size, dtype=bool)
         mask[flat] = True
         return np.flatnonzero(mask).astype(np.int64, copy=False)
-    return np.unique(flat)
+    ordered = np.sort(flat)
+    found: Ints = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
+
+
+def distinct_rows(table: Ints) -> Ints:
+    """Positions of the first of each set of equal rows (np.unique would import numpy.ma)."""
+    if len(table) < 2 or not table.shape[1]:
+        return np.arange(min(len(table), 1))
+    order = np.lexsort(table.T[::-1])
+    arranged = table[order]
+    first = np.append(True, (arranged[1:] != arranged[:-1]).any(axis=1))
+    return np.sort(order[first])
 
 
 def _runs(flat: Ints, shape: Shape) -> tuple[Ints, Ints]:

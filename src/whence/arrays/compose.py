@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from whence.arrays.cells import EXPAND_LIMIT, Ints, Shape, strides_of
+from whence.arrays.cells import EXPAND_LIMIT, Ints, Shape, distinct_rows, strides_of
 from whence.arrays.forms import (
     COLUMNS,
     ROW_LIMIT,
@@ -162,9 +162,8 @@ def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
     if len(symbolic) == len(some):
         joined = {name: np.concatenate([getattr(f, name) for f in symbolic]) for name in COLUMNS}
         table = np.concatenate([joined[name] for name in COLUMNS], axis=1)
-        _, first = np.unique(table, axis=0, return_index=True)
         whole = Boxes(out_shape, in_shape, *(joined[name] for name in COLUMNS))
-        return merge_neighbours(whole.take(np.sort(first)))
+        return merge_neighbours(whole.take(distinct_rows(table)))
     listed = [expand(f) for f in some]
     out = np.concatenate([p.out for p in listed])
     inp = np.concatenate([p.inp for p in listed])
