@@ -85,7 +85,8 @@ def absolute_where_single(form: Boxes) -> Boxes:
 def _merge_inputs_flat(listed: Pairs) -> _Rows:
     """Step 1. The last input axis is merged on flat positions, before anything is unravelled."""
     out, inp = listed.out, listed.inp
-    size = listed.in_shape[-1] if listed.in_shape else 1
+    axes = [i for i, n in enumerate(listed.in_shape) if n > 1] or [0]  # the last one that is long
+    size = listed.in_shape[axes[-1]] if listed.in_shape else 1
     stop = inp
     if len(out) > 1 and not bool((out[1:] > out[:-1]).all()):
         first = np.append(
@@ -98,9 +99,9 @@ def _merge_inputs_flat(listed: Pairs) -> _Rows:
     a_lo = _unravel(inp, listed.in_shape)
     a_hi = list(a_lo)
     if a_hi and stop is not inp:
-        a_hi[-1] = a_lo[-1] + (stop - inp).astype(a_lo[-1].dtype)
+        a_hi[axes[-1]] = a_lo[axes[-1]] + (stop - inp).astype(a_lo[axes[-1]].dtype)
     rows = _Rows(b, list(b), a_lo, a_hi, [np.full(len(out), -1, dtype=np.int8)] * len(a_lo))
-    for axis in range(len(a_lo) - 2, -1, -1):
+    for axis in axes[-2::-1]:
         rows = _merge_input(rows, axis)
     return rows
 
