@@ -466,9 +466,7 @@ def _to_dataset(stored: Stored) -> Dataset:
         location=f"datasets/{stored.id}" if own else stored.location,
         schema=stored.schema,
         fingerprint=stored.fingerprint,
-        files=tuple(
-            DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files
-        ),
+        files=tuple(DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files),
         rows=stored.rows,
         bytes=stored.bytes,
         properties=stored.properties,

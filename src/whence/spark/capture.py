@@ -1,6 +1,6 @@
 """Capturing: a pipeline is read, instrumented, run, and its rows and witnesses written.
 
-One Spark job writes the output with its slots. What the pipeline's rows share (a joined aggregate, a
+One Spark job writes the output with its slots. What the rows share (a joined aggregate, a
 window's partition, a scalar subquery) is not copied into them: they refer to it by key, and the
 eager mode then writes the members of the groups that are referred to, once each.
 """
@@ -16,7 +16,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from whence import plan as ops
-from whence.algebra.witness import Group, GroupShape, Members, Witness, children, is_bare, slots, walk
+from whence.algebra.witness import (
+    Group,
+    GroupShape,
+    Members,
+    Witness,
+    children,
+    is_bare,
+    slots,
+    walk,
+)
 from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, node_of, replaced

@@ -209,7 +209,9 @@ class Gateway:
 
     def column_text(self, column: Any) -> str:
         """A Column as Spark SQL text."""
-        return str(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc).sql())
+        return str(
+            self.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc).sql()
+        )
 
     def field(self, struct: Expression, position: int) -> Expression:
         """The field of a struct at a position."""
@@ -321,7 +323,9 @@ class Gateway:
         kind = self.jvm.org.apache.spark.sql.catalyst.plans.JoinType.apply(how)
         hint = self.scala_object(f"{_LOGICAL}.JoinHint").NONE()
         on = self.none if condition is None else self.some(condition)
-        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(left, right, kind, on, hint)
+        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(
+            left, right, kind, on, hint
+        )
 
     def aggregate(self, grouping: Sequence[Any], expressions: Sequence[Any], child: Plan) -> Plan:
         """`SELECT expressions FROM child GROUP BY grouping`."""
@@ -345,7 +349,11 @@ class Gateway:
         return self.aggregate(columns, columns, plan)
 
     def window(
-        self, expressions: Sequence[Any], partition: Sequence[Any], order: Sequence[Any], child: Plan
+        self,
+        expressions: Sequence[Any],
+        partition: Sequence[Any],
+        order: Sequence[Any],
+        child: Plan,
     ) -> Plan:
         """A window operator with resolved window expressions."""
         logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -541,10 +549,11 @@ class Gateway:
     def explain(self, error: Exception) -> Exception:
         """The error to raise for a failed Spark job: the pipeline's own, or ours if Spark died."""
         if isinstance(error, PySparkException):
+            own: Exception = error
             text = str(error)
             if "No space left on device" in text:
                 return CaptureError(f"no space left on the disk while writing: {text[:300]}")
-            return error
+            return own
         if self.session.sparkContext._jsc is None or isinstance(error, ConnectionError):
             return CaptureError("the Spark session died while the run was being captured")
         if "SparkContext was shut down" in str(error) or "Py4JNetworkError" in repr(error):

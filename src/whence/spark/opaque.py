@@ -265,7 +265,7 @@ def _noting_pandas(function: Function, members: str) -> Function:
                 yield batch.drop(columns=["__whence_row"])
 
         for result in function(feed()):
-            column = [None] * len(result)
+            column: list[Any] = [None] * len(result)
             if column and taken:
                 number += 1
                 column[0] = list(taken)
@@ -291,7 +291,7 @@ def _noting_arrow(function: Function, members: str) -> Function:
                 yield batch.remove_column(position)
 
         for result in function(feed()):
-            column = [None] * result.num_rows
+            column: list[Any] = [None] * result.num_rows
             if column and taken:
                 number += 1
                 column[0] = list(taken)

@@ -76,9 +76,7 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
         def subquery(position: int, expression: Expression) -> Expression:
             inner = take_apart(op.subqueries[position], expression.plan())
             parts.append(gateway.serialise(inner))
-            return gateway.new_attribute(
-                f"{_PLACEHOLDER}{len(parts) - 1}", expression.dataType()
-            )
+            return gateway.new_attribute(f"{_PLACEHOLDER}{len(parts) - 1}", expression.dataType())
 
         return gateway.map_subqueries(part, subquery)
 

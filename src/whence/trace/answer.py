@@ -122,9 +122,7 @@ class SourceRows:
 class Trace(Mapping[str, SourceRows]):
     """The inputs behind chosen output rows; a mapping from source names to their rows."""
 
-    def __init__(
-        self, tables: Tables, view: StepView, chosen: str, backward: Backward
-    ) -> None:
+    def __init__(self, tables: Tables, view: StepView, chosen: str, backward: Backward) -> None:
         self._tables = tables
         self._view = view
         self._chosen = chosen

@@ -113,9 +113,7 @@ class Forward:
             return "false"
         return f"{row} IN (SELECT owner FROM {members} WHERE {test})"
 
-    def _group_test(
-        self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]
-    ) -> str:
+    def _group_test(self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]) -> str:
         files, group = self._groups.group_files(view, shape.operator, None)
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         members = self._tables.table(
@@ -145,7 +143,8 @@ class Forward:
         output = self._tables.archive.dataset(view.step.output)
         everything = self._tables.table(
             "chosen",
-            f"SELECT {LOCATOR} AS locator, true AS role FROM ({self._tables.rows(output, ['1 AS x'])})",
+            f"SELECT {LOCATOR} AS locator, true AS role "
+            f"FROM ({self._tables.rows(output, ['1 AS x'])})",
             output,
         )
         keys, files, group = self._groups.lazy_members(view, output, everything)

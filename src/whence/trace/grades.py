@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from whence import plan as ops
-from whence.plan import Operator, non_monotonic, unsafe_paths, walk
+from whence.plan import non_monotonic, unsafe_paths, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
