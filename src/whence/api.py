@@ -50,12 +50,15 @@ def capture(
     archive: str | os.PathLike[str] = DEFAULT_ARCHIVE,
     catalog: str | None = None,
     mode: Mode = "auto",
+    list_below: int | None = None,
     progress: bool | None = None,
 ) -> Run:
     """Run a pipeline and keep its rows together with where each came from.
 
     `mode` says when witnesses are made: `eager` stores all of them, `lazy` none (a trace runs the
-    pipeline again under the selection), `auto` stores what is small and refers to what is not.
+    pipeline again under the selection), `auto` stores what is small and refers to what is not:
+    witnesses are listed if the sources have less than `list_below` bytes (64 MiB, or what the
+    environment variable WHENCE_LIST_BELOW says), and groups are referred to by key otherwise.
     `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
     """
@@ -70,7 +73,7 @@ def capture(
     gateway = Gateway(frame.sparkSession)
     with store.writer(name, mode) as writer, _Report(progress) as report:
         shelf = _Shelf(store, writer)
-        steps = Capture(gateway, shelf, mode, report).run(frame)
+        steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
         report("committing")
         stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
@@ -497,6 +500,16 @@ def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
         return list(properties["columns"]), list(properties["physical"])
     names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
     return names, names
+
+
+def _list_below(given: int | None) -> int:
+    """The size of sources below which the mode `auto` lists witnesses."""
+    if given is not None:
+        return given
+    text = os.environ.get("WHENCE_LIST_BELOW", "")
+    if text and not text.isdigit():
+        raise SelectionError(f"WHENCE_LIST_BELOW is a number of bytes, not {text!r}")
+    return int(text) if text else 64 << 20
 
 
 def _check_frame(frame: Any) -> None:

@@ -1,8 +1,8 @@
 """Witness shapes: how the columns beside an output row say which input rows made it.
 
 A witness is kept flat: each locator, tag, list or group key stands in a *slot*, a column of its
-own, and the *shape* says how the slots belong together. The shape follows the plan and is the same for
-every row, so it is stored once per step; only slots are stored per row.
+own, and the *shape* says how the slots belong together. The shape follows the plan and is the
+same for every row, so it is stored once per step; only slots are stored per row.
 
     Nothing            0: no input row (a literal row, an empty group)
     Row(slot)          a source row; the slot holds its locator, null for a null-extended side

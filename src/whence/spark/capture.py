@@ -29,6 +29,7 @@ from whence.algebra.witness import (
 from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, node_of, replaced
+from whence.spark.files import stat
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.literals import literal_rows
@@ -86,11 +87,19 @@ def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
 class Capture:
     """Captures one frame into folders that a shelf gives."""
 
-    def __init__(self, gateway: Gateway, shelf: Shelf, mode: Mode, progress: Progress) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        shelf: Shelf,
+        mode: Mode,
+        progress: Progress,
+        list_below: int = 0,
+    ) -> None:
         self._gateway = gateway
         self._shelf = shelf
         self._mode = mode
         self._progress = progress
+        self._list_below = list_below
 
     def run(self, frame: DataFrame) -> list[Captured]:
         """The steps of a pipeline; the last one makes its result."""
@@ -112,6 +121,8 @@ class Capture:
         while True:
             operator, found = read(gateway, node)
             pipeline = pipeline or operator
+            if mode == "auto" and self._is_small(found):
+                mode = "eager"
             cut = find_cut(operator, mode)
             if cut is None or cut is operator:
                 break
@@ -126,6 +137,14 @@ class Capture:
         self._steps.append(step)
         self._shelf.keep(step.output)
         return step
+
+    def _is_small(self, found: dict[str, Found]) -> bool:
+        """Whether all sources are files, and of less bytes than the limit for listing."""
+        gateway = self._gateway
+        if self._list_below <= 0 or any(leaf.format == "range" for leaf in found.values()):
+            return False
+        uris = {uri for leaf in found.values() for uri in leaf.uris}
+        return sum(stat(gateway, uri)[0] for uri in uris) < self._list_below
 
     def _stand_in(self, step: Captured, node: Plan) -> Plan:
         """What reads a step's output in place of the plan that made it."""
