@@ -52,10 +52,13 @@ def _panels(name: str, mask: Any) -> list[tuple[str, Any]]:
 
 def _draw(axis: Any, title: str, mask: Any, first: bool) -> None:
     from matplotlib.colors import ListedColormap
+    from matplotlib.ticker import MaxNLocator
 
     colours = ListedColormap(["#eef1f4", "#b5541c" if first else "#1f6f8b"])
     axis.imshow(mask.astype(int), cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="none")
     axis.set_title(title, fontsize=9)
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
     rows, columns = mask.shape
     if max(rows, columns) <= GRID_LIMIT:
         axis.set_xticks(np.arange(-0.5, columns), minor=True)
