@@ -25,7 +25,6 @@ from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
-from whence.trace.selection import as_table, condition, matching
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, check_source, quoted
 
@@ -299,6 +298,8 @@ class Run:
             raise _selection_error(selection, error) from error
 
     def _condition(self, selection: Selection, names: list[str]) -> str:
+        from whence.trace.selection import as_table, condition, matching
+
         if isinstance(selection, str):
             return condition(selection, names)
         if type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc"):
