@@ -5,7 +5,7 @@ from typing import Any
 import oracle
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, check, few
+from kit import FULL, MODES, TABLES, Pipeline, assert_output, check, few, traced
 from oracle import (
     average,
     collected,
@@ -27,6 +27,8 @@ from oracle import (
     where,
 )
 from pyspark.sql import functions as F  # noqa: N812
+
+import whence
 
 pytestmark = pytest.mark.spark
 
@@ -266,6 +268,31 @@ def test_grouping_sets(workshop: Any, name: str) -> None:
 @pytest.mark.parametrize("name", PIVOTS)
 def test_pivot(workshop: Any, name: str) -> None:
     check(workshop, PIVOTS[name], FULL)
+
+
+OTHERS = (
+    "stddev(`a.b`), stddev_pop(`a.b`), variance(`a.b`), var_pop(`a.b`), skewness(`a.b`)",
+    "kurtosis(`a.b`), corr(`a.b`, k), covar_pop(`a.b`, k), covar_samp(`a.b`, k)",
+    "regr_slope(`a.b`, k), regr_r2(`a.b`, k)",
+    "percentile(`a.b`, 0.5), median(`a.b`), percentile_approx(`a.b`, 0.5)",
+    "percentile_disc(0.5) WITHIN GROUP (ORDER BY `a.b`), approx_count_distinct(`a.b`)",
+    "bit_and(`a.b`), bit_or(`a.b`), bit_xor(`a.b`), count_if(`a.b` > 0), sum(DISTINCT `a.b`)",
+    "try_sum(`a.b`), try_avg(`a.b`), array_size(array_agg(`a.b`)), histogram_numeric(`a.b`, 3)",
+    "listagg(`select`) WITHIN GROUP (ORDER BY `select`)",
+)
+
+
+def test_other_aggregates(workshop: Any) -> None:
+    """All rows of a group contribute to aggregates that combine their values."""
+    workshop.views(FULL)
+    frame = workshop.session.sql(f"SELECT k, {', '.join(OTHERS)} FROM t GROUP BY k")
+    rows = frame.collect()
+    for each in MODES:
+        run = whence.capture(frame, archive=workshop.folder(), mode=each, progress=False)
+        assert_output(run, frame, rows, False, each)
+        for k in (1, None):
+            members = {("t", i) for i, row in enumerate(FULL["t"]) if row["k"] == k}
+            assert traced(run.trace(f"k <=> {'NULL' if k is None else k}")) == (members, set())
 
 
 EVERY = {**AGGREGATES, **DISTINCTS, **SETS, **PIVOTS}

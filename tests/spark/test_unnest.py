@@ -66,8 +66,8 @@ PIPELINES = {
         ),
     ),
     "inline": Pipeline(
-        "SELECT j, inline(array(struct(j AS a, 'a' AS b), "
-        "struct(CAST(y AS INT) AS a, 'b' AS b))) FROM u",
+        "SELECT j, inline(array(struct(j AS a, 'a' AS b), struct(CAST(y AS INT) AS a, 'b' AS b))) "
+        "FROM u",
         lambda t, u: project(explode(u, pairs, ["n", "s"]), {"j": "j", "n": "n", "s": "s"}),
     ),
     "inline_outer": Pipeline(

@@ -44,6 +44,11 @@ def value_at(rows: list[Values], i: int, seen: range) -> Any:
     return rows[seen[0]]["a.b"] if len(seen) else None
 
 
+def last_present(rows: list[Values], i: int, seen: range) -> Any:
+    before = [rows[j]["a.b"] for j in range(i) if rows[j]["a.b"] is not None]
+    return before[-1] if before else None
+
+
 def so_far(i: int, size: int) -> range:
     return range(i + 1)
 
@@ -87,6 +92,10 @@ PIPELINES = {
     ),
     "lag": _window(
         f"lag(`a.b`) OVER ({BY})", lambda t: over(t, "w", ["k"], unique, moved(-1), value_at)
+    ),
+    "lag without nulls": _window(
+        f"lag(`a.b`) IGNORE NULLS OVER ({BY})",
+        lambda t: over(t, "w", ["k"], unique, None, last_present),
     ),
     "lead by two": _window(
         f"lead(`a.b`, 2) OVER ({BY})", lambda t: over(t, "w", ["k"], unique, moved(2), value_at)

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
@@ -327,6 +328,16 @@ class Gateway:
             left, right, kind, on, hint
         )
 
+    def union(self, plans: Sequence[Plan]) -> Plan:
+        """`plan UNION ALL plan …`, columns by position."""
+        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return logical.Union(self.seq(plans), False, False)
+
+    def set_operation(self, kind: str, sides: Sequence[Plan], every: bool) -> Plan:
+        """`left EXCEPT [ALL] right` or INTERSECT; `kind` is Spark's class name."""
+        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return getattr(logical, kind)(*sides, every)
+
     def aggregate(self, grouping: Sequence[Any], expressions: Sequence[Any], child: Plan) -> Plan:
         """`SELECT expressions FROM child GROUP BY grouping`."""
         logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -514,7 +525,11 @@ class Gateway:
         reader = self.session.read.schema(struct)
         if stored.properties.get("partitions"):
             reader = reader.option("basePath", stored.location)
-        return self._exactly_typed(reader.parquet(*paths), struct)
+        if stored.kind == "source":
+            # Spark names files as URIs, and reads names that are not.
+            paths = [unquote(path) for path in paths]
+        frame = reader.option("__globPaths__", False).parquet(*paths)
+        return self._exactly_typed(frame, struct)
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
         """A plan's columns, found by name, under the identities of the wanted ones; else null."""

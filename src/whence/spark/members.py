@@ -23,6 +23,7 @@ from whence.spark.instrument.traced import key_names, own_slots
 from whence.spark.instrument.windows import rank_column
 
 ROOT = "root"
+LIMITED_ROOT = "root/limited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def find_members(
 
     `node` is the operator's node, or the subquery's or pipeline's plan for a scalar or root group.
     """
-    if group == ROOT:
-        return _root(context, operator, node, bounds)
+    if group in (ROOT, LIMITED_ROOT):
+        return _root(context, operator, node, group, bounds)
     if group.endswith("/scalar"):
         return _scalar(context, operator, node, group)
     match operator:
@@ -65,26 +66,28 @@ def find_members(
 
 
 def _root(
-    context: Context, operator: Operator, node: Plan, bounds: Bounds | None
+    context: Context, operator: Operator, node: Plan, group: str, bounds: Bounds | None
 ) -> tuple[Plan, GroupShape]:
     """Rows of the whole result, told by their values; `kid` is the number of the row asked for.
 
-    Rows that are known to be in the result are traced without the limits and sorts on top of it.
+    Rows that are known to be in the result are traced without the limits and sorts on top of it,
+    unless equal rows are beyond the limit.
     """
     gateway = context.gateway
     columns = gateway.output(node)
-    while isinstance(operator, ops.Sort | ops.Limit | ops.Offset | ops.View | ops.Hint):
+    on_top = ops.Sort | ops.Limit | ops.Offset | ops.View | ops.Hint
+    while group == ROOT and isinstance(operator, on_top):
         operator, node = operator.children[0], node.child()
     traced = instrument(context, operator, node)
     if bounds is None:
-        return _by_values(context, traced, columns, ROOT, None)
+        return _by_values(context, traced, columns, group, None)
     kid, *wanted = gateway.output(bounds.plan)
     plan = traced.plan
     if bounds.literals is not None:
         plan = _matching(gateway, plan, columns, [row[1:] for row in bounds.literals])
     tests = [_same(gateway, c, w) for c, w in zip(columns, wanted, strict=True)]
     joined = gateway.join(plan, bounds.plan, "inner", gateway.conjunction(tests))
-    return _flat(gateway, joined, [kid], traced, ROOT, ())
+    return _flat(gateway, joined, [kid], traced, group, ())
 
 
 def _same(gateway: Gateway, value: Any, wanted: Any) -> Any:

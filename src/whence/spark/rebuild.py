@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from whence.errors import EngineError
-from whence.plan import MapBatches, MapCogroups, MapGroups, OneRow, Operator, Source, View
+from whence.plan import (
+    Except,
+    Intersect,
+    MapBatches,
+    MapCogroups,
+    MapGroups,
+    OneRow,
+    Operator,
+    Source,
+    View,
+)
 from whence.spark.gateway import Expression, Gateway, JavaObject, Plan
 
 _PLACEHOLDER = "__whence_subquery_"
@@ -69,6 +79,9 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
         if isinstance(op, View):
             # A view's node refers to the session's catalog; a projection hands rows on as well.
             return gateway.project(gateway.output(part), fresh[0])
+        if isinstance(op, Except | Intersect):
+            # Java cannot read these back; a union of the same inputs stands for them.
+            return gateway.union(fresh)
         part = gateway.with_children(part, fresh) if kids else part
         if not op.subqueries:
             return part
@@ -133,6 +146,8 @@ def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
             return part
         kids = gateway.items(part.children())
         fresh = [put_together(c, k) for c, k in zip(op.children, kids, strict=True)]
+        if isinstance(op, Except | Intersect):
+            return gateway.set_operation(op.node, fresh, op.all)
         part = gateway.with_children(part, fresh) if kids else part
         if not op.subqueries:
             return part

@@ -14,7 +14,7 @@ from whence.spark import rebuild
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced
 from whence.spark.literals import literal_rows
-from whence.spark.members import ROOT, Bounds, find_members
+from whence.spark.members import LIMITED_ROOT, ROOT, Bounds, find_members
 from whence.spark.rebuild import align
 from whence.spark.sources import located, restored_with_slots
 from whence.spark.stored import Stored
@@ -57,7 +57,7 @@ def write_members(
     )
     context = Context(gateway, "list", leaves)
     operator, part = pipeline.plan, node
-    if group != ROOT:
+    if group not in (ROOT, LIMITED_ROOT):
         wanted = group.split("/", 1)[0]
         operator, part = next(
             (op, p) for op, p in align(gateway, pipeline.plan, node) if op.id == wanted

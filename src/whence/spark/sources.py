@@ -7,9 +7,9 @@ columns that the pipeline reads.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from whence.algebra.witness import Row
@@ -77,9 +77,14 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
 
 
 def _common(uris: Sequence[str]) -> str:
-    if not uris:
-        return ""
-    return posixpath.commonpath([uri.rsplit("/", 1)[0] for uri in uris])
+    """The folder that all files are in, however deep.
+
+    >>> _common(["file:/a/b/x/1", "file:/a/b/xy/2"])
+    'file:/a/b'
+    """
+    folders = [uri.split("/")[:-1] for uri in uris]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    return "/".join(parts[0] for parts in shared)
 
 
 class Leaves:

@@ -25,6 +25,7 @@ from whence.algebra.witness import (
 )
 from whence.archive import Archive, Dataset
 from whence.errors import EngineError
+from whence.plan import Limit, Offset, walk
 from whence.trace.engine import Engine
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
@@ -206,6 +207,10 @@ class Backward:
             output,
         )
         files, group = self.group_files(view, "root", keys)
+        limited = any(isinstance(op, Limit | Offset) for op in walk(view.plan))
+        if limited and self._tables.count(_scan(files)) > self._tables.count(chosen):
+            # Equal rows beyond a limit were found as well: the limit must be kept.
+            files, group = self.group_files(view, "root/limited", keys)
         return keys, files, group
 
     def _check_all_found(self, view: StepView, files: list[str], keys: str) -> None:
@@ -244,6 +249,11 @@ class Backward:
     def _add(self, view: StepView, operator: str, rows: int) -> None:
         key = (view.run.id, view.step.number, operator)
         self.counts[key] = self.counts.get(key, 0) + int(rows)
+
+
+def _scan(files: list[str]) -> str:
+    listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+    return f"read_parquet([{listed}])"
 
 
 def _role(flags: list[str], prefix: str = "") -> str:

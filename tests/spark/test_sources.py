@@ -1,0 +1,176 @@
+"""Every kind of source: where its rows lie, what names it, that traces end in the right row."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kit import MODES, Workshop, assert_output
+from pyspark.sql import functions as F  # noqa: N812
+
+import whence
+from whence.errors import SourceChangedError
+
+pytestmark = pytest.mark.spark
+
+ROWS = [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}, {"k": 2, "v": "c"}, {"k": None, "v": None}]
+SCHEMA = "k int, v string"
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    schema = pa.schema([("k", pa.int32()), ("v", pa.string())])
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    return str(path)
+
+
+def check(workshop: Workshop, frame: Any, source: str, modes: tuple[str, ...] = MODES) -> Any:
+    """Each row of `SELECT * FROM source` is traced to itself, and a group to its members."""
+    both = frame.groupBy("k").agg(F.max("v").alias("m"), F.count(F.lit(1)).alias("n"))
+    run = None
+    for mode in modes:
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        assert_output(run, frame, frame.collect(), False, mode)
+        for row in ROWS:
+            assert found(run.trace([row])[source]) == [row], mode
+        run = whence.capture(both, archive=workshop.folder(), mode=mode, progress=False)
+        members = found(run.trace("k = 2")[source])
+        assert members == [{"k": 2, "v": "b"}, {"k": 2, "v": "c"}], mode
+        assert run.impact(source, "v = 'c'").to_pylist() == [{"k": 2, "m": "c", "n": 2}]
+    return run
+
+
+def found(rows: Any) -> list[dict[str, Any]]:
+    return sorted(
+        ({"k": r["k"], "v": r["v"]} for r in rows.to_pylist()), key=lambda r: r["v"] or ""
+    )
+
+
+def test_parquet_file(workshop: Workshop) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    check(workshop, workshop.session.read.parquet(path), "items")
+
+
+def test_parquet_of_several_files(workshop: Workshop) -> None:
+    folder = workshop.folder() / "items"
+    write(ROWS[:1], folder / "a.parquet")
+    write(ROWS[1:2], folder / "b c.parquet")
+    write(ROWS[2:], folder / "d%20e.parquet")
+    check(workshop, workshop.session.read.parquet(str(folder)), "items")
+
+
+def test_hive_partitions(workshop: Workshop) -> None:
+    folder = workshop.folder() / "my items 100%"
+    frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    frame.coalesce(1).write.partitionBy("k").parquet(str(folder))
+    read = workshop.session.read.schema("v string, k int").parquet(str(folder))
+    check(workshop, read.select("k", "v"), "my items 100%")
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "orc"])
+def test_other_files(workshop: Workshop, kind: str) -> None:
+    folder = workshop.folder() / "items"
+    frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    frame.repartition(2).write.option("header", True).format(kind).save(str(folder))
+    reader = workshop.session.read.option("header", True).schema(SCHEMA).format(kind)
+    check(workshop, reader.load(str(folder)), "items")
+
+
+def test_text(workshop: Workshop) -> None:
+    folder = workshop.folder()
+    folder.mkdir()
+    (folder / "lines.txt").write_text("one\ntwo\n\ntwo\n")
+    frame = workshop.session.read.text(str(folder / "lines.txt")).where("value = 'two'")
+    for mode in MODES:
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        assert run.trace()["lines"].to_pylist() == [{"value": "two"}, {"value": "two"}]
+
+
+def test_list_and_pandas(workshop: Workshop) -> None:
+    rows = [tuple(r.values()) for r in ROWS]
+    check(workshop, workshop.session.createDataFrame(rows, SCHEMA), "rdd")
+    frame = workshop.session.createDataFrame(pd.DataFrame({"k": [1, 2], "v": ["a", "b"]}))
+    run = whence.capture(frame, archive=workshop.folder(), progress=False)
+    (name,) = run.trace("k = 2")
+    assert run.trace("k = 2")[name].to_pylist() == [{"k": 2, "v": "b"}]
+
+
+def test_range(workshop: Workshop) -> None:
+    frame = workshop.session.range(10, 30, 5).where("id % 10 = 5")
+    for mode in MODES:
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        assert sorted(r["id"] for r in run.output.collect()) == [15, 25]
+        assert run.trace("id = 25")["range"].to_pylist() == [{"id": 25}]
+
+
+def test_saved_table_and_view_of_it(workshop: Workshop) -> None:
+    session = workshop.session
+    frame = session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    frame.coalesce(1).write.mode("overwrite").saveAsTable("kept_items")
+    try:
+        check(workshop, session.table("kept_items"), "kept_items")
+        session.table("kept_items").createOrReplaceTempView("seen_items")
+        check(workshop, session.sql("SELECT v, k FROM seen_items").select("k", "v"), "kept_items")
+    finally:
+        session.sql("DROP TABLE kept_items")
+
+
+def test_cached_rows_are_the_ones_that_were_cached(workshop: Workshop) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    frame = workshop.session.read.schema(SCHEMA).parquet(path).cache()
+    try:
+        assert frame.count() == 4
+        write([{"k": 9, "v": "new"}], Path(path))
+        check(workshop, frame, "cached")
+    finally:
+        frame.unpersist()
+
+
+def test_rdd_and_checkpoint(workshop: Workshop) -> None:
+    session = workshop.session
+    rdd = session.sparkContext.parallelize([tuple(r.values()) for r in ROWS], 2)
+    run = check(workshop, session.createDataFrame(rdd, SCHEMA), "rdd")
+    assert "the trace ends here" in run.trace().notes[0]
+    frame = session.createDataFrame(rdd, SCHEMA).where("k IS NULL OR k < 9").localCheckpoint()
+    check(workshop, frame, "rdd", ("eager",))
+
+
+def test_two_sources_of_one_name(workshop: Workshop) -> None:
+    read = workshop.session.read.schema(SCHEMA)
+    one = read.parquet(write(ROWS[:1], workshop.folder() / "items.parquet"))
+    two = read.parquet(write(ROWS[1:], workshop.folder() / "items.parquet"))
+    for mode in MODES:
+        run = whence.capture(one.union(two), archive=workshop.folder(), mode=mode, progress=False)
+        trace = run.trace()
+        assert found(trace["items"]) == ROWS[:1], mode
+        assert found(trace["items-2"]) == found_rows(ROWS[1:]), mode
+        trace = run.trace("v = 'c'")
+        assert {name: len(rows) for name, rows in trace.items() if len(rows)} == {"items-2": 1}
+
+
+def found_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda r: r["v"] or "")
+
+
+def test_self_join_is_one_source(workshop: Workshop) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    one = workshop.session.read.schema(SCHEMA).parquet(path)
+    two = workshop.session.read.schema(SCHEMA).parquet(path).selectExpr("k AS j", "v AS w")
+    frame = one.join(two, one.k == two.j).where("v < w")
+    for mode in MODES:
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        trace = run.trace()
+        assert list(trace) == ["items"], mode
+        assert found(trace["items"]) == ROWS[1:3], mode
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_changed_source_is_reported(workshop: Workshop, mode: str) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    frame = workshop.session.read.schema(SCHEMA).parquet(path)
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    write(ROWS * 2, Path(path))
+    with pytest.raises(SourceChangedError, match=r"items\.parquet has changed"):
+        run.trace("k = 1")["items"].to_arrow()

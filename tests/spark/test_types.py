@@ -1,0 +1,107 @@
+"""Values, types and names that are easily lost: keys of every type, odd and repeated names."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kit import MODES, Workshop, assert_output, key_of
+
+import whence
+
+pytestmark = pytest.mark.spark
+
+# For each type some values as SQL; equal ones make one group.
+KEYS = {
+    "double": ["CAST('NaN' AS DOUBLE)", "0.0D", "-0.0D", "CAST('Infinity' AS DOUBLE)", "NULL"],
+    "float": ["CAST('NaN' AS FLOAT)", "CAST(0.1 AS FLOAT)", "CAST(-0.0 AS FLOAT)", "NULL"],
+    "decimal": ["1.50BD", "1.5BD", "-99999999999999999999999999999999999.999BD", "NULL"],
+    "timestamp": [
+        "TIMESTAMP'2024-02-29 12:00:00.123456Z'",
+        "TIMESTAMP'1900-01-01 00:00:00Z'",
+        "NULL",
+    ],
+    "timestamp_ntz": [
+        "TIMESTAMP_NTZ'2024-02-29 12:00:00.123456'",
+        "TIMESTAMP_NTZ'1900-01-01'",
+        "NULL",
+    ],
+    "date": ["DATE'2024-02-29'", "DATE'0001-01-01'", "NULL"],
+    "binary": ["X'00FF'", "X''", "NULL"],
+    "string": ["'it''s'", "'a\\\\b'", "''", "'ü \U0001f600'", "NULL"],
+    "boolean": ["true", "false", "NULL"],
+    "bigint": ["9223372036854775807L", "-9223372036854775808L", "NULL"],
+    "array": ["array(1, NULL)", "array()", "NULL"],
+    "struct": ["named_struct('a.b', 1, 'c', 'x')", "named_struct('a.b', 2, 'c', NULL)", "NULL"],
+    "interval day": ["INTERVAL '1 02:03:04' DAY TO SECOND", "INTERVAL '2' DAY", "NULL"],
+    "interval year": ["INTERVAL '1-2' YEAR TO MONTH", "INTERVAL '2' YEAR", "NULL"],
+}
+
+
+def keyed(workshop: Workshop, kind: str) -> Any:
+    """A saved table of the values, each twice, beside numbers that tell the rows apart."""
+    values = KEYS[kind]
+    rows = ", ".join(f"({v}, {i})" for i, v in enumerate([*values, *values]))
+    frame = workshop.session.sql(f"SELECT * FROM VALUES {rows} AS t(v, n)")
+    path = str(workshop.folder() / "keyed")
+    frame.coalesce(1).write.parquet(path)
+    return workshop.session.read.parquet(path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KEYS)
+def test_group_by_a_key_of_any_type(workshop: Workshop, kind: str, mode: str) -> None:
+    frame = keyed(workshop, kind)
+    plain = {r["n"]: key_of([r["v"]]) for r in frame.collect()}
+    frame.createOrReplaceTempView("keyed")
+    query = (
+        "SELECT g.v, m, c, count(*) OVER (PARTITION BY g.v) AS w FROM "
+        "(SELECT v, max(n) AS m, count(*) AS c FROM keyed GROUP BY v) g"
+    )
+    grouped = workshop.session.sql(query)
+    run = whence.capture(grouped, archive=workshop.folder(), mode=mode, progress=False)
+    rows = grouped.collect()
+    assert_output(run, grouped, rows, False, mode)
+    for row in rows[: None if mode == "eager" else 2]:
+        members = {n for n, key in plain.items() if key == plain[row["m"]]}
+        trace = run.trace(f"m = {row['m']}")
+        assert trace.grade == "exact"
+        assert set(trace["keyed"].locators()["row"].to_pylist()) == members, (mode, row)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_columns_that_parquet_does_not_hold(workshop: Workshop, mode: str) -> None:
+    workshop.views(
+        {"t": [{"k": 1, "a.b": 2, "select": "x"}, {"k": 2, "a.b": 3, "select": "y"}], "u": []}
+    )
+    frame = workshop.session.sql(
+        "SELECT k, k, NULL AS nothing, array(NULL) AS nothings, make_interval(1, 2, 3, k) AS i, "
+        "`select` AS `x y;{}()`, map(`select`, k) AS m, INTERVAL '1' DAY AS d, "
+        "named_struct('a', k, 'b', array(`a.b`)) AS s, `a.b` AS __whence_w1, k AS K FROM t"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, frame, frame.collect(), False, mode)
+    assert run.trace()["t"].locators()["row"].to_pylist() == [0, 1]
+    assert run.trace("__whence_w1 = 3")["t"].locators()["row"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_columns_and_no_sources(workshop: Workshop, mode: str) -> None:
+    one = workshop.session.sql("SELECT 1 AS one, explode(array(2, 3)) AS more")
+    run = whence.capture(one, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, one, one.collect(), False, mode)
+    assert dict(run.trace()) == {}
+    empty = workshop.session.createDataFrame([], "a int, b array<int>")
+    run = whence.capture(empty, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, empty, [], False, mode)
+    assert run.to_arrow().schema.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nested_nullability_and_metadata(workshop: Workshop, mode: str) -> None:
+    frame = workshop.session.sql(
+        "SELECT array(id) AS a, map('k', id) AS m, named_struct('x', array(id)) AS s FROM range(2)"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    assert run.output.schema.json() == frame.schema.json()
+    assert isinstance(run.to_arrow(), pa.Table)
+    assert_output(run, frame, frame.collect(), False, mode)
