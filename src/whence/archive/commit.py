@@ -32,7 +32,7 @@ class RunWriter:
     def __init__(
         self, catalog: Catalog, storage: Storage, location: str, name: str | None, mode: str
     ) -> None:
-        if name == "latest" or name == "":
+        if name == "latest" or name == "" or not isinstance(name, str | None):
             raise SelectionError(f"a run cannot be named {name!r}; choose another name")
         self.run_id = layout.new_run_id()
         self.name = self.run_id[:8] if name is None else name
