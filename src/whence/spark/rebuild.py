@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from whence.errors import EngineError
+from whence.errors import ArchiveError, EngineError
 from whence.plan import OneRow, Operator, Source, View
 from whence.spark.gateway import Expression, Gateway, Plan
 
@@ -89,7 +89,10 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
 
 def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
     """The plan that `to_bytes` took apart, its leaves still empty relations."""
-    stored = json.loads(zlib.decompress(data))
+    try:
+        stored = json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError) as error:
+        raise ArchiveError(f"a stored plan is damaged: {error}") from error
     try:
         main, *parts = [gateway.deserialise(base64.b64decode(p)) for p in stored["plans"]]
     except Exception as error:
