@@ -194,7 +194,7 @@ class Gateway:
 
     def column_text(self, column: Any) -> str:
         """A Column as Spark SQL text."""
-        return str(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc).sql())
+        return str(self._java.expression(column._jc).sql())
 
     def field(self, struct: Expression, position: int) -> Expression:
         """The field of a struct at a position."""
