@@ -71,19 +71,16 @@ def capture(
 
     if mode not in ("eager", "lazy", "auto"):
         raise SelectionError(f"unknown mode {mode!r}; it is 'eager', 'lazy' or 'auto'")
-    _check_frame(frame)
     started = time.monotonic()
-    store = Store.open(archive, catalog=catalog, create=True)
-    with (
-        spark_errors("the run was being captured", CaptureError, own=True),
-        store.writer(name, mode) as writer,
-        _Report(progress) as report,
-    ):
+    with spark_errors("the run was being captured", CaptureError, own=True):
+        _check_frame(frame)
         gateway = Gateway(frame.sparkSession)
-        shelf = _Shelf(store, writer)
-        steps = Capture(gateway, shelf, mode, report).run(frame)
-        report("committing")
-        stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
+        store = Store.open(archive, catalog=catalog, create=True)
+        with store.writer(name, mode) as writer, _Report(progress) as report:
+            shelf = _Shelf(store, writer)
+            steps = Capture(gateway, shelf, mode, report).run(frame)
+            report("committing")
+            stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
 
 
