@@ -147,8 +147,10 @@ def main(arguments: list[str]) -> None:
         mean = geometric_mean([row[mode] for row in rows])
         worst = max(rows, key=lambda row: row[mode])
         fixed = max(row[f"{mode}_fixed"] for row in rows)
-        print(f"{mode}: geometric mean {mean:.3f}, worst {worst[mode]:.2f} (Q{worst['query']}), "
-              f"largest fixed cost {fixed:.2f} s")
+        print(
+            f"{mode}: geometric mean {mean:.3f}, worst {worst[mode]:.2f} (Q{worst['query']}), "
+            f"largest fixed cost {fixed:.2f} s"
+        )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -57,12 +57,15 @@ def capture(
     archive: str | os.PathLike[str] = DEFAULT_ARCHIVE,
     catalog: str | None = None,
     mode: Mode = "auto",
+    list_below: int | None = None,
     progress: bool | None = None,
 ) -> Run:
     """Run a pipeline and keep its rows together with where each came from.
 
     `mode` says when witnesses are made: `eager` stores all of them, `lazy` none (a trace runs the
-    pipeline again under the selection), `auto` stores what is small and refers to what is not.
+    pipeline again under the selection), `auto` stores what is small and refers to what is not:
+    witnesses are listed if the sources have less than `list_below` bytes (64 MiB, or what the
+    environment variable WHENCE_LIST_BELOW says), and groups are referred to by key otherwise.
     `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
     """
@@ -78,10 +81,20 @@ def capture(
         store = Store.open(archive, catalog=catalog, create=True)
         with store.writer(name, mode) as writer, _Report(progress) as report:
             shelf = _Shelf(store, writer)
-            steps = Capture(gateway, shelf, mode, report).run(frame)
+            steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
             report("committing")
             stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
+
+
+def rowwise(function: Any) -> Any:
+    """Declare that a Python function over batches or groups makes one row of each row, in order.
+
+    Use it on what is given to `mapInPandas`, `mapInArrow` or `applyInPandas`: its traces are then
+    exact instead of the whole batch or group.
+    """
+    function.__whence__ = "rowwise"
+    return function
 
 
 def open(
@@ -214,8 +227,9 @@ class Run:
         check_source(dataset)
         rows = self._select(dataset, selection)
         groups = Backward(self._tables, self._engine)
-        found = Forward(self._tables, groups).output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, self._view, dataset.name, self._tables.count(rows), found)
+        forward = Forward(self._tables, groups)
+        found = forward.output_rows(self._view, {dataset.id: rows})
+        return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -464,6 +478,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         },
         "scopes": {name: list(slots) for name, slots in step.scopes.items()},
         "ordered": step.ordered,
+        "exact": list(step.exact),
         "notes": list(step.notes),
     }
 
@@ -477,9 +492,7 @@ def _to_dataset(stored: Stored) -> Dataset:
         location=f"datasets/{stored.id}" if own else stored.location,
         schema=stored.schema,
         fingerprint=stored.fingerprint,
-        files=tuple(
-            DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files
-        ),
+        files=tuple(DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files),
         rows=stored.rows,
         bytes=stored.bytes,
         properties=stored.properties,
@@ -510,6 +523,16 @@ def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
         return list(properties["columns"]), list(properties["physical"])
     names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
     return names, names
+
+
+def _list_below(given: int | None) -> int:
+    """The size of sources below which the mode `auto` lists witnesses."""
+    if given is not None:
+        return given
+    text = os.environ.get("WHENCE_LIST_BELOW", "")
+    if text and not text.isdigit():
+        raise SelectionError(f"WHENCE_LIST_BELOW is a number of bytes, not {text!r}")
+    return int(text) if text else 64 << 20
 
 
 def _check_frame(frame: Any) -> None:

@@ -36,3 +36,11 @@ def tpch(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         spark.createDataFrame([], schema).coalesce(1).write.parquet(path)
         spark.read.parquet(path).createOrReplaceTempView(name)
     return folder
+
+
+@pytest.fixture(scope="session")
+def workshop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Where pipelines are captured and held against the oracle."""
+    from kit import Workshop
+
+    return Workshop(spark, tmp_path_factory.mktemp("workshop"))

@@ -25,7 +25,7 @@ def on_the_cluster(spark: Any) -> dict[str, Any]:
 
 
 def capture(frame: Any, archive: str, modes: tuple[str, ...]) -> dict[str, Any]:
-    return {mode: whence.capture(frame, archive=archive, mode=mode) for mode in modes}
+    return {mode: whence.capture(frame, archive=archive, mode=mode, list_below=0) for mode in modes}
 
 
 def same_output(frame: Any, run: Any, ordered: bool = True) -> bool:

@@ -143,6 +143,13 @@ def test_a_name_that_a_run_cannot_have(totals, archive, name):
     assert runs(archive) == []
 
 
+@pytest.mark.parametrize("limit", ["1 MB", 1.5, object()])
+def test_a_limit_that_is_no_number(totals, archive, limit):
+    with pytest.raises(SelectionError, match="list_below"):
+        whence.capture(totals, archive=archive, list_below=limit)
+    assert runs(archive) == []
+
+
 def test_an_archive_of_a_wrong_type(totals):
     with pytest.raises(whence.WhenceError):
         whence.capture(totals, archive=42)
@@ -277,7 +284,7 @@ def test_a_source_that_changed_after_an_eager_capture(totals, shop, archive, cha
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", ["lazy", "auto"])
 def test_a_source_that_changed_before_running_again(totals, shop, archive, change, mode):
-    run = whence.capture(totals, archive=archive, mode=mode)
+    run = whence.capture(totals, archive=archive, mode=mode, list_below=0)
     rows = run.to_arrow()
     change(shop / "orders.parquet")
     with pytest.raises(SourceChangedError, match=r"orders\.parquet"):

@@ -120,6 +120,13 @@ class Gateway:
         """A Scala `Seq` of the items."""
         return self.jvm.PythonUtils.toSeq(list(items))
 
+    def to_bytes(self, command: Any) -> bytes:
+        """The bytes of a Scala `Seq[Byte]` or a Java byte array."""
+        if isinstance(command, bytes | bytearray):
+            return bytes(command)
+        tag = self.scala_object("scala.reflect.ClassTag").Byte()
+        return bytes(command.toArray(tag))
+
     @staticmethod
     def items(seq: Any) -> list[Any]:
         """The items of a Scala `Seq`."""
@@ -169,8 +176,16 @@ class Gateway:
         e = self.jvm.org.apache.spark.sql.catalyst.expressions
         a, b = self.cast(left, "double"), self.cast(right, "double")
         factor = e.Multiply(e.Abs(b), self.literal(1e-9))
-        near = e.LessThanOrEqual(e.Abs(e.Subtract(a, b)), factor)
+        # Infinity and NaN are near everything in this arithmetic; they are told by equality alone.
+        finite = e.LessThan(e.Abs(b), self.literal(float("inf")))
+        near = e.And(finite, e.LessThanOrEqual(e.Abs(e.Subtract(a, b)), factor))
         return e.Or(self.null_safe_equal(a, b), e.Coalesce(self.seq([near, self.literal(False)])))
+
+    def listed(self, value: Expression, values: Any) -> Expression:
+        """Whether a value is one of some constants, a Scala `Seq` of Spark's own values."""
+        expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
+        among = expressions.InSet(value, values.toSet())
+        return expressions.Or(among, expressions.IsNull(value)) if values.contains(None) else among
 
     def conjunction(self, predicates: Sequence[Expression]) -> Expression:
         """All predicates joined by AND; TRUE if there are none."""
@@ -247,12 +262,9 @@ class Gateway:
         """`posexplode(array)`."""
         return self.jvm.org.apache.spark.sql.catalyst.expressions.PosExplode(array)
 
-    def combine(self, function: str, values: Sequence[Expression], default: int) -> Expression:
-        """`coalesce(function(values), default)`, the function being Least or Greatest."""
+    def default(self, value: Expression, default: int) -> Expression:
+        """`coalesce(value, default)`."""
         expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
-        value = values[0]
-        if len(values) > 1:
-            value = getattr(expressions, function)(self.seq(values))
         return expressions.Coalesce(self.seq([value, self.literal(default)]))
 
     def replace_in(self, expression: Expression, mapping: Sequence[tuple[Any, Any]]) -> Expression:
@@ -351,7 +363,9 @@ class Gateway:
         kind = self.jvm.org.apache.spark.sql.catalyst.plans.JoinType.apply(how)
         hint = self.scala_object(f"{_LOGICAL}.JoinHint").NONE()
         on = self.none if condition is None else self.some(condition)
-        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(left, right, kind, on, hint)
+        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(
+            left, right, kind, on, hint
+        )
 
     def aggregate(self, grouping: Sequence[Any], expressions: Sequence[Any], child: Plan) -> Plan:
         """`SELECT expressions FROM child GROUP BY grouping`."""
@@ -375,7 +389,11 @@ class Gateway:
         return self.aggregate(columns, columns, plan)
 
     def window(
-        self, expressions: Sequence[Any], partition: Sequence[Any], order: Sequence[Any], child: Plan
+        self,
+        expressions: Sequence[Any],
+        partition: Sequence[Any],
+        order: Sequence[Any],
+        child: Plan,
     ) -> Plan:
         """A window operator with resolved window expressions."""
         logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -454,6 +472,10 @@ class Gateway:
             self.seq(output), self.seq([]), False, *[self.none] * more
         )
 
+    def logical_node(self, name: str, arguments: Sequence[Any]) -> Plan:
+        """A logical plan node of a class, from its constructor's arguments."""
+        return getattr(self.jvm.org.apache.spark.sql.catalyst.plans.logical, name)(*arguments)
+
     def scalar_subquery(self, plan: Plan) -> Expression:
         """A scalar subquery over a resolved plan."""
         return self.parse("(SELECT 1)").withNewPlan(plan)
@@ -510,15 +532,29 @@ class Gateway:
         """The relation over a folder of Parquet files with a schema given as JSON."""
         struct = StructType.fromJson(json.loads(schema))
         frame = self.session.read.schema(struct).parquet(folder)
-        return frame._jdf.queryExecution().analyzed()
+        return self._exactly_typed(frame, struct)
+
+    def _exactly_typed(self, frame: DataFrame, struct: StructType) -> Plan:
+        """The relation of a frame over files, its columns typed as they were written.
+
+        Spark takes every column and item read from files to be nullable, whatever the schema says.
+        """
+        relation = frame._jdf.queryExecution().analyzed()
+        wanted = {f.name(): f for f in self.struct_type(struct.json()).fields()}
+        columns = [
+            a.withDataType(wanted[a.name()].dataType()) if a.name() in wanted else a
+            for a in self.output(relation)
+        ]
+        return self.with_arguments(relation, {1: self.seq(columns)})
 
     def read_files(self, paths: Sequence[str], stored: Stored) -> Plan:
         """The relation over some Parquet files of a dataset."""
         schema = stored.properties.get("stored") or json.loads(stored.schema)
-        reader = self.session.read.schema(StructType.fromJson(schema))
+        struct = StructType.fromJson(schema)
+        reader = self.session.read.schema(struct)
         if stored.properties.get("partitions"):
             reader = reader.option("basePath", stored.location)
-        return reader.parquet(*paths)._jdf.queryExecution().analyzed()
+        return self._exactly_typed(reader.parquet(*paths), struct)
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
         """A plan's columns, found by name, under the identities of the wanted ones; else null."""

@@ -27,7 +27,6 @@ FINISH = (
     _OPTIMIZER + "EvalInlineTables",
     _OPTIMIZER + "ReplaceTranspose",
     _OPTIMIZER + "ReplaceExpressions",
-    _OPTIMIZER + "RewriteNonCorrelatedExists",
     _OPTIMIZER + "RewriteAsOfJoin",
     _OPTIMIZER + "RewriteNearestByJoin",
 )
@@ -82,12 +81,33 @@ def _normalise(rules: "_Rules", plan: Any) -> Any:
         plan = rules.apply(PULL_UP, plan)
         if any(rules.has(inner, "PLAN_EXPRESSION") for inner in _list(plan.subqueriesAll())):
             plan = _map_subqueries(rules, plan, _normalise_nested)
-        plan = rules.apply((*SUBQUERIES, *FINISH), plan)
+        plan = _rewrite_subqueries(rules, plan)
     plan = rules.apply(OPERATORS, plan)
     _refuse_leftovers(rules, plan)
     if rules.has(plan, "SCALAR_SUBQUERY"):
         plan = _map_subqueries(rules, plan, _normalise)
     return plan
+
+
+def _rewrite_subqueries(rules: "_Rules", plan: Any) -> Any:
+    """Subqueries as joins.
+
+    Spark makes of an EXISTS without correlation a scalar subquery of one row. Here every row is an
+    alternative, so it is taken for a correlated one and becomes a semi join, without a condition.
+    """
+    if rules.has(plan, "EXISTS_SUBQUERY"):
+        plan = _map_subqueries(rules, plan, _same, _correlated)
+    return rules.apply((*SUBQUERIES, *FINISH), plan)
+
+
+def _correlated(rules: "_Rules", subquery: Any) -> Any:
+    """An EXISTS that looks at nothing outside, as one that looks at TRUE there."""
+    if subquery.getClass().getSimpleName() != "Exists" or not subquery.children().isEmpty():
+        return subquery
+    names = _list(subquery.productElementNames().toSeq())
+    values = _list(subquery.productIterator().toSeq())
+    values[names.index("outerAttrs")] = rules.seq([rules.true])
+    return subquery.makeCopy(rules.array(values))
 
 
 def _normalise_nested(rules: "_Rules", plan: Any) -> Any:
@@ -114,51 +134,58 @@ _LEFTOVERS = {
 _Change = Callable[["_Rules", Any], Any]
 
 
-def _map_subqueries(rules: "_Rules", plan: Any, change: _Change) -> Any:
-    """`plan` with the plan of each subquery in its expressions changed."""
+def _same(rules: "_Rules", value: Any) -> Any:
+    """A plan or subquery as it is."""
+    return value
+
+
+def _map_subqueries(
+    rules: "_Rules", plan: Any, change: _Change, change_expression: _Change = _same
+) -> Any:
+    """`plan` with each subquery in its expressions changed: its plan, or the expression."""
     if not rules.has(plan, "PLAN_EXPRESSION"):
         return plan
     children = _list(plan.children())
-    fresh = [_map_subqueries(rules, child, change) for child in children]
+    fresh = [_map_subqueries(rules, child, change, change_expression) for child in children]
     if any(new is not old for new, old in zip(fresh, children, strict=True)):
         plan = plan.withNewChildren(rules.seq(fresh))
     if plan.subqueries().isEmpty():
         return plan
     values = _list(plan.productIterator().toSeq())
-    arguments = [_map_value(rules, value, change) for value in values]
+    arguments = [_map_value(rules, value, (change, change_expression)) for value in values]
     if all(new is old for new, old in zip(arguments, values, strict=True)):
         return plan
     return plan.makeCopy(rules.array(arguments))
 
 
-def _map_value(rules: "_Rules", value: Any, change: _Change) -> Any:
+def _map_value(rules: "_Rules", value: Any, changes: tuple[_Change, _Change]) -> Any:
     """An argument of a plan node with the subqueries in it changed; itself if none did."""
     if not hasattr(value, "getClass"):
         return value
     if rules.is_a(value, "expression"):
-        return _map_expression(rules, value, change)
+        return _map_expression(rules, value, changes)
     if rules.is_a(value, "some"):
         inner = value.get()
-        new = _map_value(rules, inner, change)
+        new = _map_value(rules, inner, changes)
         return value if new is inner else rules.some(new)
     if rules.is_a(value, "seq"):
         items = _list(value)
-        fresh = [_map_value(rules, item, change) for item in items]
+        fresh = [_map_value(rules, item, changes) for item in items]
         if all(new is old for new, old in zip(fresh, items, strict=True)):
             return value
         return rules.seq(fresh)
     return value
 
 
-def _map_expression(rules: "_Rules", expression: Any, change: _Change) -> Any:
+def _map_expression(rules: "_Rules", expression: Any, changes: tuple[_Change, _Change]) -> Any:
     if not rules.has(expression, "PLAN_EXPRESSION"):
         return expression
     if rules.is_a(expression, "subquery"):
         plan = expression.plan()
-        fresh = change(rules, plan)
-        return expression if fresh is plan else expression.withNewPlan(fresh)
+        fresh = changes[0](rules, plan)
+        return changes[1](rules, expression if fresh is plan else expression.withNewPlan(fresh))
     children = _list(expression.children())
-    changed = [_map_expression(rules, child, change) for child in children]
+    changed = [_map_expression(rules, child, changes) for child in children]
     if all(new is old for new, old in zip(changed, children, strict=True)):
         return expression
     return expression.withNewChildren(rules.seq(changed))
@@ -211,6 +238,7 @@ class _Rules:
         }
         self._json = self._object("org.json4s.jackson.JsonMethods").mapper()
         self._inline_ctes = self._make_inline_ctes()
+        self.true = self._object(_CATALYST + "expressions.Literal").TrueLiteral()
 
     def apply(self, names: tuple[str, ...], plan: Any) -> Any:
         """`plan` after each of the named rules."""

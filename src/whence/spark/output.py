@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from whence.spark.gateway import Gateway
 from whence.spark.physical import restored
@@ -17,10 +16,10 @@ def read_output(
     gateway: Gateway, stored: Stored, folder: str, ordered: bool, session: SparkSession
 ) -> DataFrame:
     """The rows of an output dataset, without the slots, in the user's session."""
-    full = StructType.fromJson(stored.properties["stored"])
     physical = set(stored.properties["physical"])
-    schema = StructType([field for field in full.fields if field.name in physical])
-    frame = session.read.schema(schema).parquet(folder)
+    fields = [f for f in stored.properties["stored"]["fields"] if f["name"] in physical]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    frame = gateway.frame(gateway.read_parquet(folder, schema))
     if ordered:
         frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
     plan = frame._jdf.queryExecution().analyzed()

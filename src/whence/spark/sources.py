@@ -7,7 +7,7 @@ columns that the pipeline reads.
 
 from __future__ import annotations
 
-import os
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -79,8 +79,7 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
 def _common(uris: Sequence[str]) -> str:
     if not uris:
         return ""
-    prefix = os.path.commonprefix([uri.rsplit("/", 1)[0] + "/" for uri in uris])
-    return prefix.rsplit("/", 1)[0]
+    return posixpath.commonpath([uri.rsplit("/", 1)[0] for uri in uris])
 
 
 class Leaves:
@@ -90,7 +89,9 @@ class Leaves:
         self._gateway = gateway
         self._shelf = shelf
 
-    def traced(self, found: Found, operator: str, name: str, needed: set[int]) -> tuple[Traced, Stored]:
+    def traced(
+        self, found: Found, operator: str, name: str, needed: set[int]
+    ) -> tuple[Traced, Stored]:
         """A leaf with its locator slot, and the dataset it reads.
 
         `needed` are the ids of the attributes that the pipeline looks at.
@@ -193,9 +194,9 @@ class Leaves:
     ) -> tuple[Stored, str]:
         gateway = self._gateway
         columns = gateway.output(found.node)
-        written = [
-            gateway.alias(storable(gateway, columns[i]), f"c{i}") for i in kept
-        ] or [gateway.alias(gateway.literal(True), "c")]
+        written = [gateway.alias(storable(gateway, columns[i]), f"c{i}") for i in kept] or [
+            gateway.alias(gateway.literal(True), "c")
+        ]
         dataset, folder = self._shelf.new_folder()
         frame = gateway.frame(gateway.project(written, found.node))
         schema = frame.schema.json()

@@ -33,13 +33,13 @@ def condition(where: str, columns: Sequence[str], kind: str = "column") -> str:
     for column in list(parsed.find_all(exp.Column)):
         _resolve(column, columns, folded, kind)
     if parsed.find(exp.Subquery, exp.Select):
-        raise SelectionError(f"the selection {where!r} holds a subquery; use a predicate over columns")
+        raise SelectionError(
+            f"the selection {where!r} holds a subquery; use a predicate over columns"
+        )
     return str(parsed.sql(dialect="duckdb", identify=True))
 
 
-def _resolve(
-    column: exp.Column, columns: Sequence[str], folded: dict[str, str], kind: str
-) -> None:
+def _resolve(column: exp.Column, columns: Sequence[str], folded: dict[str, str], kind: str) -> None:
     """Give a column the name it has; `a.b` may be a column of that name or a field of `a`."""
     parts = [part.name for part in column.parts]
     whole = folded.get(".".join(parts).casefold())

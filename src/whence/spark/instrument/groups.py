@@ -14,19 +14,37 @@ from whence.spark.instrument.traced import Context, Traced, group_slot, own_slot
 
 # Aggregates that return the value of some row: that row contributes, the others influence.
 CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
+# The second half of a pivot: groups under a value that is not listed are only looked at.
+PIVOT = "PivotFirst"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A value of the member and the value of the group that it must equal.
+
+    Most aggregates pass over nulls, so a null result is the value of no row; with `nulls` a null
+    is a value like any other.
+    """
+
+    member: Expression
+    result: Expression
+    nulls: bool = False
+
+    @property
+    def comparable(self) -> bool:
+        """Whether SQL can compare values of this type."""
+        return "map<" not in str(self.member.dataType().catalogString())
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
     """How to tell whether a member contributes to some aggregates of its group.
 
-    `member` are values of the member, `result` the values of the group they must equal; without
-    any, `when` alone decides (a FILTER clause).
+    All `matches` must hold and `when` (a FILTER clause) must let the member through.
     """
 
     name: str
-    member: tuple[Expression, ...]
-    result: tuple[Expression, ...]
+    matches: tuple[Match, ...]
     when: Expression | None
 
 
@@ -86,7 +104,7 @@ def listed(
     name = gateway.fresh("m")
     flags = find_flags(gateway, operator, node)
     slot = gateway.alias(collect(gateway, members, flags), name)
-    results = [gateway.alias(r, gateway.fresh("r")) for flag in flags for r in flag.result]
+    results = [gateway.alias(m.result, gateway.fresh("r")) for f in flags for m in f.matches]
     plan = gateway.with_arguments(
         node, {1: gateway.seq([*expressions, slot, *results]), 2: child.plan}
     )
@@ -103,7 +121,7 @@ def collect(gateway: Gateway, members: Sequence[tuple[str, Any]], flags: Sequenc
     """
     fields = list(members)
     for flag in flags:
-        fields += [(f"{flag.name}v{i}", value) for i, value in enumerate(flag.member)]
+        fields += [(f"{flag.name}v{i}", match.member) for i, match in enumerate(flag.matches)]
         if flag.when is not None:
             fields.append((f"{flag.name}w", flag.when))
     value = fields[0][1] if len(fields) == 1 else gateway.struct(fields)
@@ -117,53 +135,55 @@ def find_flags(gateway: Gateway, operator: ops.Aggregate, node: Plan) -> list[Fl
     One plain aggregate (a sum over all rows, say) makes every member contribute.
     """
     if not operator.aggregates or any(
-        a.function not in CHOOSING and a.filter is None for a in operator.aggregates
+        a.function not in CHOOSING and a.function != PIVOT and a.filter is None
+        for a in operator.aggregates
     ):
         return []
-    flags: list[Flag] = []
-    for expression in gateway.aggregate_expressions(node):
-        flag = _flag(gateway, expression, f"f{len(flags)}")
-        if flag is None:
-            return []
-        flags.append(flag)
-    return _same_row(gateway, flags)
+    found = gateway.aggregate_expressions(node)
+    return _same_row([_flag(gateway, e, f"f{i}") for i, e in enumerate(found)], gateway, found)
 
 
-def _flag(gateway: Gateway, expression: Expression, name: str) -> Flag | None:
+def _flag(gateway: Gateway, expression: Expression, name: str) -> Flag:
     function = expression.aggregateFunction()
     condition = expression.filter()
     when = condition.get() if condition.isDefined() else None
     kind = gateway.kind(function)
+    if kind == PIVOT:
+        return Flag(name, (), gateway.listed(function.pivotColumn(), function.pivotColumnValues()))
     if kind not in CHOOSING:
-        return Flag(name, (), (), when)
+        return Flag(name, (), when)
     values = gateway.items(function.children())
     if kind in ("MinBy", "MaxBy"):
         extreme = gateway.extreme(kind[:3], values[1], when)
-        member, result = (values[0], values[1]), (expression, extreme)
-    else:
-        member, result = (values[0],), (expression,)
-    if any("map<" in m.dataType().catalogString() for m in member):
-        return None
-    return Flag(name, member, result, when)
+        matches = (Match(values[0], expression, nulls=True), Match(values[1], extreme))
+        return Flag(name, matches, when)
+    nulls = kind in ("First", "Last") and not function.ignoreNulls()
+    return Flag(name, (Match(values[0], expression, nulls),), when)
 
 
-def _same_row(gateway: Gateway, flags: list[Flag]) -> list[Flag]:
+def _same_row(flags: list[Flag], gateway: Gateway, found: list[Expression]) -> list[Flag]:
     """`first` of several columns takes them from one row, so their flags are one."""
-    firsts = [f for f in flags if f.result and f.when is None and _takes_first(gateway, f.result[0])]
+    firsts = [
+        flag
+        for flag, expression in zip(flags, found, strict=True)
+        if flag.when is None and _takes_first(gateway, expression)
+    ]
     if len(firsts) < 2:
         return flags
-    merged = Flag(
-        firsts[0].name,
-        tuple(m for f in firsts for m in f.member),
-        tuple(r for f in firsts for r in f.result),
-        None,
-    )
+    merged = Flag(firsts[0].name, tuple(m for f in firsts for m in f.matches), None)
     return [merged, *(f for f in flags if f not in firsts)]
 
 
 def _takes_first(gateway: Gateway, expression: Expression) -> bool:
     function = expression.aggregateFunction()
     return gateway.kind(function) == "First" and not function.ignoreNulls()
+
+
+def _test(match: Match, member: str, result: str) -> str:
+    """SQL that tells whether a member's value is the group's."""
+    if not match.comparable:
+        member, result = (f"to_json(named_struct('v', {v}))" for v in (member, result))
+    return f"{member} {'<=>' if match.nulls else '='} {result}"
 
 
 def _decided(
@@ -186,8 +206,8 @@ def _decided(
     position = 0
     for flag in flags:
         tests = [f"m.`{flag.name}w`"] if flag.when is not None else []
-        for i in range(len(flag.member)):
-            tests.append(f"m.`{flag.name}v{i}` <=> `{results[position].name()}`")
+        for i, match in enumerate(flag.matches):
+            tests.append(_test(match, f"m.`{flag.name}v{i}`", f"`{results[position].name()}`"))
             position += 1
         fields.append(f"'{flag.name}', coalesce({' AND '.join(tests)}, false)")
     decided = f"transform(`{name}`, m -> named_struct({', '.join(fields)}))"

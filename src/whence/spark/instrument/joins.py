@@ -1,4 +1,4 @@
-"""Joins: both sides are used jointly; a semi join uses every matching right row as an alternative."""
+"""Joins: both sides are used jointly; in a semi join all matching right rows are alternatives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _is_one_table(operator: ops.Operator) -> bool:
 
 
 def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:
-    """Inner, outer and cross joins: a row has the slots of both sides, null where it is extended."""
+    """Inner, outer and cross joins: a row has the slots of both sides, null where extended."""
     left = family.instrument(context, operator.children[0], node.left(), copied=True)
     right = family.instrument(context, operator.children[1], node.right(), copied=True)
     plan = context.gateway.with_children(node, [left.plan, right.plan])
@@ -61,11 +61,13 @@ def _semi_listed(context: Context, operator: ops.Join, node: Plan, copied: bool)
          FROM left JOIN right ON c GROUP BY left slots, left join keys
 
     Grouping by the join keys as well lets Spark reuse the join's partitioning. It needs left slots
-    that tell rows apart and can be grouped by, and a place where the list is not copied.
+    that tell rows apart and can be grouped by, and a place where the list is not copied. Without
+    a left side in the condition all rows have the same matches, which are stored once instead.
     """
     gateway = context.gateway
     left = family.instrument(context, operator.children[0], node.left(), copied=True)
-    if copied or not left.identifying or not bounded(left.shape) or not left.slots:
+    copies = copied or not bound_expressions(gateway, node)
+    if copies or not left.identifying or not bounded(left.shape) or not left.slots:
         return _semi_keyed(context, operator, node, copied)
     right = family.instrument(context, operator.children[1], node.right(), copied=True)
     if not own_slots(right):

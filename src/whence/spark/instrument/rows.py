@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whence.algebra.witness import Nothing
-from whence.plan import Operator
+from whence.plan import Operator, Sample
 from whence.spark import instrument as family
 from whence.spark.gateway import Plan
 from whence.spark.instrument.traced import Context, Traced
@@ -15,9 +17,14 @@ def one_row(node: Plan) -> Traced:
 
 
 def pass_through(context: Context, operator: Operator, node: Plan, copied: bool) -> Traced:
-    """Filter, sort, limit and the like: the rows that remain keep their slots."""
-    child = family.instrument(context, operator.children[0], node.child(), copied=copied)
-    return child.over(context.gateway.with_children(node, [child.plan]))
+    """Filter, sort, limit and the like: the rows that remain keep their slots.
+
+    A sample with replacement may give a row several times.
+    """
+    again = isinstance(operator, Sample) and operator.replacement
+    child = family.instrument(context, operator.children[0], node.child(), copied=copied or again)
+    kept = child.over(context.gateway.with_children(node, [child.plan]))
+    return replace(kept, identifying=False) if again else kept
 
 
 def project(context: Context, operator: Operator, node: Plan, copied: bool) -> Traced:

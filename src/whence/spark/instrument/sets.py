@@ -1,4 +1,4 @@
-"""EXCEPT ALL and INTERSECT ALL: a row stands for equal rows of its inputs, found by their values."""
+"""EXCEPT ALL, INTERSECT ALL: a row stands for equal rows of its inputs, found by their values."""
 
 from __future__ import annotations
 

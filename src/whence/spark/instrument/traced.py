@@ -65,7 +65,8 @@ def group_slot(
     """`traced` joined to a group of `operator`, referred to by the values of `keys`."""
     gateway = context.gateway
     name = gateway.fresh("g")
-    value = gateway.struct(list(zip(key_names(len(keys)), keys or [gateway.literal(True)])))
+    values = keys or [gateway.literal(True)]
+    value = gateway.struct(list(zip(key_names(len(keys)), values, strict=True)))
     group_id = group or operator.id
     context.groups[group_id] = operator
     return with_slot(context, traced, name, value, Group(name, group_id))

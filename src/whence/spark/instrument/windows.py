@@ -20,18 +20,20 @@ _LAST_RANK = 2**31 - 1
 
 
 def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> Traced:
-    """The operator as it is, plus the key of each row's partition and the ranks of its frame."""
+    """The operator as it is, plus the key of each row's partition and the ranks of its frames."""
     gateway = context.gateway
     child = family.instrument(context, operator.children[0], node.child(), copied=copied)
     columns = gateway.output(node)
     frames = _frames(gateway, node)
     if any(frame is None for frame in frames):
         plan = gateway.with_children(node, [child.plan])
-        low, high = gateway.literal(1), gateway.literal(_LAST_RANK)
+        ranges = [(gateway.literal(1), gateway.literal(_LAST_RANK))]
     else:
-        plan, low, high = _bounds(gateway, node, child.plan, frames)
-    keys = [*gateway.items(node.partitionSpec()), low, high]
-    grouped = group_slot(context, child.over(plan), operator, keys)
+        plan, ranges = _ranges(gateway, node, child.plan, frames)
+    grouped = child.over(plan)
+    for low, high in ranges:
+        keys = [*gateway.items(node.partitionSpec()), low, high]
+        grouped = group_slot(context, grouped, operator, keys)
     slots = list(grouped.slots.values())
     return grouped.over(gateway.project([*columns, *slots], grouped.plan))
 
@@ -70,29 +72,33 @@ def _window_expressions(gateway: Gateway, node: Plan) -> list[Expression]:
     return found
 
 
-def _bounds(
+def _ranges(
     gateway: Gateway, node: Plan, child: Plan, frames: list[Any]
-) -> tuple[Plan, Expression, Expression]:
-    """The window over ranked rows, with the lowest and highest rank in the frames of each row."""
+) -> tuple[Plan, list[tuple[Expression, Expression]]]:
+    """The window over ranked rows, with the lowest and highest rank in each frame of a row."""
     partition, order = node.partitionSpec(), node.orderSpec()
     rank = rank_column(gateway, node)
     ranked = gateway.window([rank], gateway.items(partition), gateway.items(order), child)
-    reference = rank.toAttribute()
-    edges: dict[str, list[Any]] = {"Min": [], "Max": []}
     seen: list[Any] = []
+    edges: list[tuple[Any, Any]] = []
     for frame in frames:
         if any(frame.equals(other) for other in seen):
             continue
         seen.append(frame)
-        for kind, found in edges.items():
-            function = gateway.extreme(kind, reference, None)
-            over = gateway.over(function, partition, order, frame)
-            found.append(gateway.alias(over, gateway.fresh("e")))
-    expressions = [*gateway.items(node.windowExpressions()), *edges["Min"], *edges["Max"]]
+        functions = [gateway.extreme(kind, rank.toAttribute(), None) for kind in ("Min", "Max")]
+        low, high = (
+            gateway.alias(gateway.over(function, partition, order, frame), gateway.fresh("e"))
+            for function in functions
+        )
+        edges.append((low, high))
+    added = [edge for pair in edges for edge in pair]
+    expressions = [*gateway.items(node.windowExpressions()), *added]
     plan = gateway.with_arguments(node, {0: gateway.seq(expressions), 3: ranked})
-    low = gateway.combine("Least", [a.toAttribute() for a in edges["Min"]], 1)
-    high = gateway.combine("Greatest", [a.toAttribute() for a in edges["Max"]], 0)
-    return plan, low, high
+    return plan, [
+        # A frame without rows has no ranks: from the first to the one before it.
+        (gateway.default(low.toAttribute(), 1), gateway.default(high.toAttribute(), 0))
+        for low, high in edges
+    ]
 
 
 def rank_column(gateway: Gateway, node: Plan) -> Any:
