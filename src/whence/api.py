@@ -528,6 +528,8 @@ def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
 def _list_below(given: int | None) -> int:
     """The size of sources below which the mode `auto` lists witnesses."""
     if given is not None:
+        if not isinstance(given, int):
+            raise SelectionError(f"list_below is a number of bytes, not {given!r}")
         return given
     text = os.environ.get("WHENCE_LIST_BELOW", "")
     if text and not text.isdigit():
