@@ -30,7 +30,8 @@ class Chain:
     def capture(self, sql: str, mode: str, **inputs: Any) -> Any:
         for name, frame in inputs.items():
             frame.createOrReplaceTempView(name)
-        return whence.capture(self.spark.sql(sql), archive=self.archive, mode=mode)
+        frame = self.spark.sql(sql)
+        return whence.capture(frame, archive=self.archive, mode=mode, list_below=0)
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def case(request: pytest.FixtureRequest, spark: Any, tables: Path, place: Path) 
     query = request.param
     frame = spark.sql(QUERIES[query])
     runs = {
-        mode: whence.capture(frame, name=f"{query}-{mode}", archive=place, mode=mode)
+        mode: whence.capture(frame, name=f"{query}-{mode}", archive=place, mode=mode, list_below=0)
         for mode in MODES
     }
     return Case(query, QUERIES[query], frame.collect(), frame.schema, runs, Second(tables))

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from whence.errors import EngineError
+from whence.errors import ArchiveError, EngineError
 from whence.plan import (
     Except,
     Intersect,
@@ -131,7 +131,10 @@ def _opaque_parts(gateway: Gateway, operator: Operator, node: Plan) -> tuple[str
 
 def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
     """The plan that `to_bytes` took apart, its leaves still empty relations."""
-    stored = json.loads(zlib.decompress(data))
+    try:
+        stored = json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError) as error:
+        raise ArchiveError(f"a stored plan is damaged: {error}") from error
     try:
         mains = [gateway.deserialise(base64.b64decode(p)) for p in stored["inputs"]]
         parts = [gateway.deserialise(base64.b64decode(p)) for p in stored["subqueries"]]

@@ -90,7 +90,10 @@ def as_table(rows: Any) -> Any:
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         dicts = [row.asDict() if hasattr(row, "asDict") else row for row in rows]
         if dicts and all(isinstance(row, dict) for row in dicts):
-            return pa.Table.from_pylist(dicts)
+            try:
+                return pa.Table.from_pylist(dicts)
+            except (pa.ArrowException, TypeError, OverflowError) as error:
+                raise SelectionError(f"cannot select by these rows: {error}") from error
     raise SelectionError(
         f"cannot select by {type(rows).__name__}; give SQL text, a Column, a DataFrame, an Arrow "
         "table, or a list of rows or dicts"
