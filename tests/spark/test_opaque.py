@@ -1,12 +1,16 @@
 """Python functions over batches and groups: what they had taken, and rows declared one by one."""
 
+import sys
+
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 import whence
 
 pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this module
 MODES = ["eager", "auto", "lazy"]
 
 
