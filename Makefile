@@ -40,5 +40,11 @@ java:
 	  echo "On Debian or Ubuntu: apt-get install openjdk-17-jre-headless"; \
 	  echo "Elsewhere, install a JDK 17+ and set JAVA_HOME."; exit 1; }
 
+docs: $(STAMP)
+	$(BIN)/python -m whence.spark.instrument.supported > docs/operators.md
+
+golden: java $(STAMP)
+	WHENCE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/plan tests/spark/test_read.py tests/spark/test_read_cases.py
+
 clean:
 	rm -rf $(VENV) build data provenance spark-warehouse .pytest_cache .mypy_cache .ruff_cache

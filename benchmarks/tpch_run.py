@@ -124,7 +124,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--queries", nargs="+", type=int, default=list(range(1, 23)))
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--memory", default="8g")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--markdown", type=Path, help="write a table for docs/benchmarks.md here")
     options = parser.parse_args(arguments)
     folder = tables(options.scale, options.data)
     spark = session(options.memory)
@@ -147,10 +148,29 @@ def main(arguments: list[str]) -> None:
         mean = geometric_mean([row[mode] for row in rows])
         worst = max(rows, key=lambda row: row[mode])
         fixed = max(row[f"{mode}_fixed"] for row in rows)
-        print(f"{mode}: geometric mean {mean:.3f}, worst {worst[mode]:.2f} (Q{worst['query']}), "
-              f"largest fixed cost {fixed:.2f} s")
+        print(
+            f"{mode}: geometric mean {mean:.3f}, worst {worst[mode]:.2f} (Q{worst['query']}), "
+            f"largest fixed cost {fixed:.2f} s"
+        )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
+    if options.markdown:
+        options.markdown.write_text(_markdown(rows, options.modes))
+
+
+def _markdown(rows: list[dict], modes: list[str]) -> str:
+    names = ["query", "plain, s", *modes, *(f"{m} fixed, s" for m in modes), "bytes a locator"]
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for row in rows:
+        each = f"{row['bytes'] / row['locators']:.2f}" if row.get("locators") else "-"
+        cells = [f"Q{row['query']}", f"{row['plain']:.2f}"]
+        cells += [f"{row[mode]:.2f}" for mode in modes]
+        cells += [f"{row[f'{mode}_fixed']:.2f}" for mode in modes]
+        lines.append("| " + " | ".join([*cells, each]) + " |")
+    means = [f"{geometric_mean([row[mode] for row in rows]):.2f}" for mode in modes]
+    blanks = [""] * (len(modes) + 1)
+    lines.append("| " + " | ".join(["geometric mean", "", *means, *blanks]) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _line(row: dict, modes: list[str]) -> str:

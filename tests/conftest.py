@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+# In tests the mode `auto` refers to groups by key however small the data is.
+os.environ.setdefault("WHENCE_LIST_BELOW", "0")
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""
 
-from whence.api import Archive, Run, capture, open
+from whence.api import Archive, Run, capture, open, rowwise
 from whence.errors import (
     ArchiveError,
     ArrayError,
@@ -34,4 +34,5 @@ __all__ = [
     "WhenceError",
     "capture",
     "open",
+    "rowwise",
 ]

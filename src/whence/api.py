@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,12 +21,17 @@ from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive as Store
 from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
 from whence.archive import Run as StoredRun
-from whence.errors import EngineError, SelectionError, UnknownNameError, UnsupportedError
+from whence.errors import (
+    CaptureError,
+    EngineError,
+    SelectionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
-from whence.trace.selection import as_table, condition, matching
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, check_source, quoted
 
@@ -50,30 +56,44 @@ def capture(
     archive: str | os.PathLike[str] = DEFAULT_ARCHIVE,
     catalog: str | None = None,
     mode: Mode = "auto",
+    list_below: int | None = None,
     progress: bool | None = None,
 ) -> Run:
     """Run a pipeline and keep its rows together with where each came from.
 
     `mode` says when witnesses are made: `eager` stores all of them, `lazy` none (a trace runs the
-    pipeline again under the selection), `auto` stores what is small and refers to what is not.
+    pipeline again under the selection), `auto` stores what is small and refers to what is not:
+    witnesses are listed if the sources have less than `list_below` bytes (64 MiB, or what the
+    environment variable WHENCE_LIST_BELOW says), and groups are referred to by key otherwise.
     `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
     """
     from whence.spark.capture import Capture
-    from whence.spark.gateway import Gateway
+    from whence.spark.gateway import Gateway, spark_errors
 
     if mode not in ("eager", "lazy", "auto"):
         raise SelectionError(f"unknown mode {mode!r}; it is 'eager', 'lazy' or 'auto'")
-    _check_frame(frame)
     started = time.monotonic()
-    store = Store.open(archive, catalog=catalog, create=True)
-    gateway = Gateway(frame.sparkSession)
-    with store.writer(name, mode) as writer, _Report(progress) as report:
-        shelf = _Shelf(store, writer)
-        steps = Capture(gateway, shelf, mode, report).run(frame)
-        report("committing")
-        stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
+    with spark_errors("the run was being captured", CaptureError, own=True):
+        _check_frame(frame)
+        gateway = Gateway(frame.sparkSession)
+        store = Store.open(archive, catalog=catalog, create=True)
+        with store.writer(name, mode) as writer, _Report(progress) as report:
+            shelf = _Shelf(store, writer)
+            steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
+            report("committing")
+            stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
+
+
+def rowwise(function: Any) -> Any:
+    """Declare that a Python function over batches or groups makes one row of each row, in order.
+
+    Use it on what is given to `mapInPandas`, `mapInArrow` or `applyInPandas`: its traces are then
+    exact instead of the whole batch or group.
+    """
+    function.__whence__ = "rowwise"
+    return function
 
 
 def open(
@@ -177,10 +197,12 @@ class Run:
         """The output rows as a Spark DataFrame: same columns, types and order as the pipeline's."""
         from whence.spark.output import read_output
 
-        gateway = self._engine.gateway()
         ordered = bool(self._view.step.document["ordered"])
         folder = self.archive.store.path(self._output)
-        return read_output(gateway, _to_stored(self._output), folder, ordered, self._engine.session)
+        stored = _to_stored(self._output)
+        with self._engine.at_work("the output was being read"):
+            gateway = self._engine.gateway()
+            return read_output(gateway, stored, folder, ordered, self._engine.session)
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table, without Spark."""
@@ -204,8 +226,9 @@ class Run:
         check_source(dataset)
         rows = self._select(dataset, selection)
         groups = Backward(self._tables, self._engine)
-        found = Forward(self._tables, groups).output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, self._view, dataset.name, self._tables.count(rows), found)
+        forward = Forward(self._tables, groups)
+        found = forward.output_rows(self._view, {dataset.id: rows})
+        return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -214,6 +237,8 @@ class Run:
         """
         from whence.replay import Check, replay_row
 
+        if not isinstance(sample, int):
+            raise SelectionError(f"sample is a number of rows, not {sample!r}")
         chosen = self._tables.table(
             "sample",
             f"SELECT locator, role FROM {self._chosen(None)} "
@@ -225,7 +250,8 @@ class Run:
             one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             row = output_rows(self._tables, self._output, one).to_pylist()[0]
             trace = self._trace(one)
-            results.append(replay_row(self._tables, self._engine, self._view, trace, row))
+            with self._engine.at_work("a row was being replayed"):
+                results.append(replay_row(self._tables, self._engine, self._view, trace, row))
         return Check(tuple(results), guarantee[0] == "guaranteed", guarantee[1])
 
     # --- Inside -----------------------------------------------------------------------------
@@ -285,6 +311,8 @@ class Run:
             raise _selection_error(selection, error) from error
 
     def _condition(self, selection: Selection, names: list[str]) -> str:
+        from whence.trace.selection import as_table, condition, matching
+
         if isinstance(selection, str):
             return condition(selection, names)
         if type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc"):
@@ -335,22 +363,31 @@ class _Engine:
 
     @property
     def session(self) -> SparkSession:
-        """The user's session, the active one, or a new local one."""
-        if self._session is None:
-            from whence.spark.session import active_or_new
+        """The user's session unless it was stopped, the active one, or a new local one."""
+        from whence.spark.gateway import is_stopped
+        from whence.spark.session import active_or_new
 
-            self._session = active_or_new()
+        if self._session is None or is_stopped(self._session):
+            self._session, self._gateway = active_or_new(), None
         return self._session
 
-    def gateway(self) -> Gateway:
-        if self._gateway is None:
-            from whence.spark.gateway import Gateway
+    def at_work(self, doing: str) -> AbstractContextManager[None]:
+        """What Spark fails at in here is told as an error of ours."""
+        from whence.spark.gateway import spark_errors
 
-            self._gateway = Gateway(self.session)
+        return spark_errors(doing, EngineError, own=False)
+
+    def gateway(self) -> Gateway:
+        from whence.spark.gateway import Gateway
+
+        session = self.session
+        if self._gateway is None:
+            self._gateway = Gateway(session)
         return self._gateway
 
     def frame(self, table: Any) -> DataFrame:
-        return self.session.createDataFrame(table)
+        with self.at_work("traced rows were being handed over"):
+            return self.session.createDataFrame(table)
 
     def members(
         self, run: StoredRun, step: Step, group: str, keys: str | None
@@ -360,8 +397,9 @@ class _Engine:
 
         pipeline = self.pipeline(run, step)
         folder = self._archive.tables.scratch_file()
-        shape = write_members(self.gateway(), pipeline, group, keys, folder)
-        names = [name for name, _, _ in written_files(self.gateway(), folder)]
+        with self.at_work("the pipeline was being run again"):
+            shape = write_members(self.gateway(), pipeline, group, keys, folder)
+            names = [name for name, _, _ in written_files(self.gateway(), folder)]
         return [f"{folder}/{name}" for name in names], shape
 
     def pipeline(self, run: StoredRun, step: Step) -> Pipeline:
@@ -441,6 +479,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         },
         "scopes": {name: list(slots) for name, slots in step.scopes.items()},
         "ordered": step.ordered,
+        "exact": list(step.exact),
         "notes": list(step.notes),
     }
 
@@ -454,9 +493,7 @@ def _to_dataset(stored: Stored) -> Dataset:
         location=f"datasets/{stored.id}" if own else stored.location,
         schema=stored.schema,
         fingerprint=stored.fingerprint,
-        files=tuple(
-            DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files
-        ),
+        files=tuple(DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files),
         rows=stored.rows,
         bytes=stored.bytes,
         properties=stored.properties,
@@ -489,10 +526,22 @@ def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
     return names, names
 
 
+def _list_below(given: int | None) -> int:
+    """The size of sources below which the mode `auto` lists witnesses."""
+    if given is not None:
+        if not isinstance(given, int):
+            raise SelectionError(f"list_below is a number of bytes, not {given!r}")
+        return given
+    text = os.environ.get("WHENCE_LIST_BELOW", "")
+    if text and not text.isdigit():
+        raise SelectionError(f"WHENCE_LIST_BELOW is a number of bytes, not {text!r}")
+    return int(text) if text else 64 << 20
+
+
 def _check_frame(frame: Any) -> None:
     kind = type(frame)
     if "pyspark.sql.connect" in kind.__module__:
-        raise SelectionError(
+        raise UnsupportedError(
             "this frame belongs to a Spark Connect session, whose plans cannot be read from here; "
             "run the pipeline in a classic session (SparkSession.builder.master(...))"
         )

@@ -7,7 +7,7 @@
     ├── ArchiveError (OSError)                   the archive cannot be read or written
     │   └── FormatError                          the archive is of another format version
     ├── SourceError (OSError)                    a source cannot be read
-    │   └── SourceChangedError                   a source is not what it was when the run was captured
+    │   └── SourceChangedError                   a source is not what it was at capture
     ├── CaptureError (RuntimeError)              Spark failed, or went away, while capturing
     ├── EngineError (RuntimeError)               an answer needs Spark and it cannot be had
     └── ArrayError (ValueError)                  array provenance cannot be had as asked

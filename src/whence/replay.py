@@ -64,9 +64,7 @@ def replay_row(
     tables: Tables, engine: ReplayEngine, view: StepView, trace: Trace, row: Mapping[str, Any]
 ) -> Replayed:
     """Run the pipeline on the contributing inputs of one output row, and look for the row."""
-    kept = {
-        rows.dataset.id: _locators(tables, rows.contributing()) for rows in trace.values()
-    }
+    kept = {rows.dataset.id: _locators(tables, rows.contributing()) for rows in trace.values()}
     gateway = engine.gateway()
     plan = _plan(tables, engine, view.run, view.step, kept)
     found = gateway.collect(plan)

@@ -11,7 +11,6 @@ from archive_kit import (
     write_dataset,
     writer_ids,
 )
-from conftest import NewPlace
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,6 +23,7 @@ from hypothesis.stateful import (
 )
 from test_archive_gc import dead_pid
 
+from conftest import NewPlace
 from whence.archive import Run, RunWriter, Step
 
 DEAD = dead_pid()

@@ -16,10 +16,10 @@ from archive_kit import (
     write_run,
     writer_ids,
 )
-from conftest import NewPlace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import NewPlace
 from whence.archive import Archive, DataFile, Dataset, Step
 from whence.errors import ArchiveError, SelectionError, UnknownNameError
 

@@ -1,9 +1,9 @@
 """Provenance expressions: what a witness of one row says, as a polynomial over source rows.
 
-    Zero            no input
-    Atom            a row of a source
-    Times(parts)    joint use: a · b
-    Plus(parts)     alternatives or accumulation: a + b
+Zero            no input
+Atom            a row of a source
+Times(parts)    joint use: a · b
+Plus(parts)     alternatives or accumulation: a + b
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def times(parts: Iterable[Expression]) -> Expression:
 
 def plus(parts: Iterable[Expression], more: int = 0) -> Expression:
     """Alternatives or accumulation; equal parts stand once."""
-    kept = list(dict.fromkeys(part for part in parts if not isinstance(part, Zero)))
+    kept: list[Expression] = list(
+        dict.fromkeys(part for part in parts if not isinstance(part, Zero))
+    )
     if not kept:
         return Zero()
     if len(kept) == 1 and not more:
@@ -70,7 +72,9 @@ def plus(parts: Iterable[Expression], more: int = 0) -> Expression:
 
 def _factored(parts: list[Expression]) -> Expression:
     """a·b + a·c as a·(b + c): what all parts share stands once."""
-    factors = [list(part.parts) if isinstance(part, Times) else [part] for part in parts]
+    factors: list[list[Expression]] = [
+        list(part.parts) if isinstance(part, Times) else [part] for part in parts
+    ]
     common: list[Expression] = []
     for factor in list(factors[0]):
         if all(factor in others for others in factors):

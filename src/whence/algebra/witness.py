@@ -1,16 +1,16 @@
 """Witness shapes: how the columns beside an output row say which input rows made it.
 
-A witness is kept flat: each locator, tag, list or group key stands in a *slot*, a column of its own,
-and the *shape* says how the slots belong together. The shape follows the plan and is the same for
-every row, so it is stored once per step; only slots are stored per row.
+A witness is kept flat: each locator, tag, list or group key stands in a *slot*, a column of its
+own, and the *shape* says how the slots belong together. The shape follows the plan and is the
+same for every row, so it is stored once per step; only slots are stored per row.
 
     Nothing            0: no input row (a literal row, an empty group)
     Row(slot)          a source row; the slot holds its locator, null for a null-extended side
     Product(parts)     joint use: a · b
     Choice(slot, …)    one of several branches of a union; the slot holds the branch's number
     Members(slot, …)   accumulation: a list of members' slots, a + b + …
-    Group(slot, …)     accumulation by reference: the slot holds the key of a group stored elsewhere,
-                       or found again by filtering the operator's input
+    Group(slot, …)     accumulation by reference: the slot holds the key of a group that is stored
+                       elsewhere, or found again by filtering the operator's input
     Item(parent, slot) an unnested item: its parent and the position in it
 """
 
@@ -65,7 +65,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members of a group that is referred to by its key; `operator` names the group's definition."""
+    """Members of a group that is referred to by its key; `operator` names whose group it is."""
 
     slot: str
     operator: str
@@ -87,7 +87,7 @@ Witness = Nothing | Row | Product | Choice | Members | Group | Item
 class GroupShape:
     """What a group of an operator looks like: the fields of its key and the shape of a member.
 
-    With `ordered`, the key's last two fields are the first and last rank of a window frame, and each
+    With `ordered`, the key's last two fields are the first and last rank of a frame, and each
     member has its rank in the field `rank`.
     """
 

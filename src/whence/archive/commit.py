@@ -32,7 +32,7 @@ class RunWriter:
     def __init__(
         self, catalog: Catalog, storage: Storage, location: str, name: str | None, mode: str
     ) -> None:
-        if name == "latest" or name == "":
+        if name == "latest" or name == "" or not isinstance(name, str | None):
             raise SelectionError(f"a run cannot be named {name!r}; choose another name")
         self.run_id = layout.new_run_id()
         self.name = self.run_id[:8] if name is None else name
@@ -41,7 +41,7 @@ class RunWriter:
         self._issued: list[str] = []
         self._datasets: dict[str, Dataset] = {}
         self._steps: list[Step] = []
-        self._open = True
+        self._open, self._tried = True, False
         self._lease = writers.Lease(catalog, self.run_id)
 
     def __enter__(self) -> Self:
@@ -102,6 +102,7 @@ class RunWriter:
             versions=dict(versions),
             steps=tuple(self._steps),
         )
+        self._tried = True
         self._catalog.write(lambda connection: self._insert(connection, run))
         self._close()
         self._remove(set(self._issued) - set(self._datasets))
@@ -110,12 +111,15 @@ class RunWriter:
     def abandon(self) -> None:
         """Give the run up and remove its files, as far as possible; gc removes the rest.
 
-        Files go only after the catalog has confirmed that this run can no longer be committed: a
-        commit whose answer was lost may have succeeded.
+        After a commit was tried, files go only once the catalog has confirmed that the run can no
+        longer be committed: a commit whose answer was lost may have succeeded. Before, they go at
+        once: on a full disk the catalog itself needs their room.
         """
         if not self._open:
             return
         self._close()
+        if not self._tried:
+            self._remove(set(self._issued))
         with suppress(WhenceError):
             if writers.mark_dead(self._catalog, self.run_id) and self._remove(set(self._issued)):
                 writers.forget_writer(self._catalog, self.run_id)

@@ -1,6 +1,6 @@
 """Capturing: a pipeline is read, instrumented, run, and its rows and witnesses written.
 
-One Spark job writes the output with its slots. What the pipeline's rows share (a joined aggregate, a
+One Spark job writes the output with its slots. What the rows share (a joined aggregate, a
 window's partition, a scalar subquery) is not copied into them: they refer to it by key, and the
 eager mode then writes the members of the groups that are referred to, once each.
 """
@@ -16,15 +16,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from whence import plan as ops
-from whence.algebra.witness import Group, GroupShape, Members, Witness, children, is_bare, slots, walk
+from whence.algebra.witness import (
+    Group,
+    GroupShape,
+    Members,
+    Witness,
+    children,
+    is_bare,
+    slots,
+    walk,
+)
 from whence.plan import Operator, Source
 from whence.spark import rebuild
-from whence.spark.cuts import find_cut, node_of, replaced
+from whence.spark.cuts import OPAQUE, find_cut, node_of, replaced
+from whence.spark.files import stat
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.literals import literal_rows
 from whence.spark.members import ROOT, Bounds, find_members
 from whence.spark.normalise import normalise, plan_text
+from whence.spark.opaque import Noted, group_shape, members_frame, opaque
 from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
@@ -50,6 +61,7 @@ class Captured:
     scopes: dict[str, tuple[str, ...]]
     attachment: bytes
     ordered: bool
+    exact: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -75,11 +87,19 @@ def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
 class Capture:
     """Captures one frame into folders that a shelf gives."""
 
-    def __init__(self, gateway: Gateway, shelf: Shelf, mode: Mode, progress: Progress) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        shelf: Shelf,
+        mode: Mode,
+        progress: Progress,
+        list_below: int = 0,
+    ) -> None:
         self._gateway = gateway
         self._shelf = shelf
         self._mode = mode
         self._progress = progress
+        self._list_below = list_below
 
     def run(self, frame: DataFrame) -> list[Captured]:
         """The steps of a pipeline; the last one makes its result."""
@@ -101,6 +121,8 @@ class Capture:
         while True:
             operator, found = read(gateway, node)
             pipeline = pipeline or operator
+            if mode == "auto" and self._is_small(found):
+                mode = "eager"
             cut = find_cut(operator, mode)
             if cut is None or cut is operator:
                 break
@@ -115,6 +137,14 @@ class Capture:
         self._steps.append(step)
         self._shelf.keep(step.output)
         return step
+
+    def _is_small(self, found: dict[str, Found]) -> bool:
+        """Whether all sources are files, and of less bytes than the limit for listing."""
+        gateway = self._gateway
+        if self._list_below <= 0 or any(leaf.format == "range" for leaf in found.values()):
+            return False
+        uris = {uri for leaf in found.values() for uri in leaf.uris}
+        return sum(stat(gateway, uri)[0] for uri in uris) < self._list_below
 
     def _stand_in(self, step: Captured, node: Plan) -> Plan:
         """What reads a step's output in place of the plan that made it."""
@@ -132,7 +162,15 @@ class Capture:
         leaves, inputs, datasets = self._leaves(operator, node, found)
         rows = {source: self._rows_of(datasets, inputs[source]) for source in inputs}
         context = Context(gateway, "list" if mode == "eager" else "key", leaves, rows)
-        if mode == "lazy":
+        noted: tuple[Noted, ...] = ()
+        exact: tuple[str, ...] = ()
+        if isinstance(operator, OPAQUE):
+            context = Context(gateway, "list", leaves, rows)
+            mode = "eager"
+            wrapped = opaque(context, operator, node)
+            traced, noted = wrapped.traced, wrapped.noted
+            exact = (operator.id,) if wrapped.exact else ()
+        elif mode == "lazy":
             context.groups[ROOT] = operator
             relinked = rebuild.with_leaves(
                 gateway, operator, node, lambda op, part: _plain_leaf(gateway, part, leaves[op.id])
@@ -141,11 +179,15 @@ class Capture:
         else:
             traced = instrument(context, operator, node)
         self._progress("running the pipeline")
-        output = self._write(traced, gateway.output(node), schema)
+        width = len(gateway.output(node))
+        columns = gateway.output(traced.plan)[:width] if exact or noted else gateway.output(node)
+        output = self._write(traced, columns, schema)
         groups: dict[str, tuple[GroupShape, Stored]] = {}
         scopes = dict(context.scopes)
+        groups.update(self._noted(noted, traced.shape, output))
         if mode == "eager":
-            groups = self._groups(context, operator, node, traced.shape, output, scopes)
+            holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
+            groups.update(self._groups(context, operator, node, holders, scopes))
         return Captured(
             plan=operator,
             pipeline=operator,
@@ -157,6 +199,7 @@ class Capture:
             scopes=scopes,
             attachment=rebuild.to_bytes(gateway, operator, node),
             ordered=_is_ordered(operator),
+            exact=exact,
             notes=(),
         )
 
@@ -225,8 +268,7 @@ class Capture:
         context: Context,
         operator: Operator,
         node: Plan,
-        shape: Witness,
-        output: Stored,
+        holders: list[tuple[Witness, Stored]],
         scopes: dict[str, tuple[str, ...]],
     ) -> dict[str, tuple[GroupShape, Stored]]:
         """The members of every group that the output refers to, directly or through other groups.
@@ -236,9 +278,8 @@ class Capture:
         """
         gateway = self._gateway
         done: dict[str, tuple[GroupShape, Stored]] = {}
-        holders: list[tuple[Witness, Stored]] = [(shape, output)]
         for op, part in align(gateway, operator, node):
-            for group in _groups_of(op):
+            for group in () if isinstance(op, OPAQUE) else _groups_of(op):
                 wanted = [(s, d) for s, d in holders if _refers(s, group)]
                 if not wanted:
                     continue
@@ -250,6 +291,22 @@ class Capture:
                 stored = self._written(plan, "group", group, "", {"group": group})
                 done[group] = (found, stored)
                 holders.append((found.element, stored))
+        return done
+
+    def _noted(
+        self, noted: tuple[Noted, ...], shape: Witness, output: Stored
+    ) -> dict[str, tuple[GroupShape, Stored]]:
+        """The rows that an opaque function had taken, written as groups."""
+        gateway = self._gateway
+        slots_of = {part.operator: part.slot for part in walk(shape) if isinstance(part, Group)}
+        done: dict[str, tuple[GroupShape, Stored]] = {}
+        for side in noted:
+            schema = json.dumps(output.properties["stored"])
+            frame = gateway.frame(gateway.read_parquet(output.location, schema))
+            members = members_frame(frame, side, slots_of[side.group])
+            plan = members._jdf.queryExecution().analyzed()
+            stored = self._written(plan, "group", side.group, "", {"group": side.group})
+            done[side.group] = (group_shape(side), stored)
         return done
 
     def _bounds(self, holders: list[tuple[Witness, Stored]], group: str) -> Bounds:

@@ -1,10 +1,10 @@
 """Where a pipeline is cut into steps.
 
-What is run again later must give the same rows again. Below an operator whose groups are found again
-by running its input, anything that may not (random numbers, a limit without a total order, a sample)
-is cut off: it becomes a step of its own, written once, and what follows reads its rows. So does a
-Python function over batches or groups, whose rows cannot be told apart by a rule; and in the eager
-mode a scalar subquery, which Spark runs by itself anyway.
+What is run again later must give the same rows again. Below an operator whose groups are found by
+running its input again, anything that may not (random numbers, a limit without a total order, a
+sample) is cut off: it becomes a step of its own, written once, and what follows reads its rows. So
+does a Python function over batches or groups, whose rows cannot be told apart by a rule; and in the
+eager mode a scalar subquery, which Spark runs by itself anyway.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ OPAQUE = (ops.MapBatches, ops.MapGroups, ops.MapCogroups)
 
 def find_cut(root: Operator, mode: Mode) -> Operator | None:
     """The next operator whose rows must become a step of their own; innermost first."""
-    opaque = [op for op in walk(root) if isinstance(op, OPAQUE) and op is not root]
+    opaque: list[Operator] = [op for op in walk(root) if isinstance(op, OPAQUE) and op is not root]
     if opaque:
         return _innermost(opaque)
-    unsteady = [
-        op for part in _run_again(root, mode) for op in walk(part) if not _steady(op)
-    ]
+    unsteady = [op for part in _run_again(root, mode) for op in walk(part) if not _steady(op)]
     if unsteady:
         return _outermost(unsteady, root)
     if mode == "eager":

@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from whence.errors import CaptureError, UnsupportedError
+from whence.errors import CaptureError, UnsupportedError, WhenceError
 from whence.spark.stored import Stored
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
@@ -36,6 +37,45 @@ _SETTINGS = {
 }
 
 
+_FULL = ("No space left on device", "File too large", "Disk quota exceeded")
+_STOPPED = ("stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown")
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether a session can no longer be used since its context was stopped."""
+    return session.sparkContext._jsc is None
+
+
+@contextmanager
+def spark_errors(doing: str, ours: type[WhenceError], *, own: bool) -> Iterator[None]:
+    """Say what Spark's failures mean; with `own`, what the pipeline raises passes as it is."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        text = str(error)
+        if any(sign in text for sign in _FULL):
+            raise ours(
+                f"no space left on disk while {doing}; the archive is unchanged: free some space "
+                "and run again"
+            ) from error
+        if _is_gone(error, text):
+            raise ours(
+                f"the Spark session died or was stopped while {doing}; the archive is unchanged: "
+                "run again in a new session"
+            ) from error
+        if own and isinstance(error, PySparkException | Py4JJavaError):
+            raise
+        raise ours(f"Spark failed while {doing}: {text[:1000]}") from error
+
+
+def _is_gone(error: Exception, text: str) -> bool:
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        return True
+    if any(sign in text for sign in _STOPPED):
+        return True
+    return type(error) is Py4JError and "Trace:" not in text  # no answer to a call under way
+
+
 class Gateway:
     """Spark's JVM, through a session of our own that shares the user's context and cache."""
 
@@ -49,6 +89,8 @@ class Gateway:
                 "this is a Spark Connect session, whose plans cannot be read from here; "
                 "run the pipeline in a classic session (SparkSession.builder.master(...))"
             )
+        if is_stopped(session):
+            raise CaptureError("the Spark session was stopped; run again in a new session")
         self.jvm: Any = jvm
         self._names = 0
         self._objects: dict[str, Any] = {}
@@ -78,6 +120,13 @@ class Gateway:
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala `Seq` of the items."""
         return self.jvm.PythonUtils.toSeq(list(items))
+
+    def to_bytes(self, command: Any) -> bytes:
+        """The bytes of a Scala `Seq[Byte]` or a Java byte array."""
+        if isinstance(command, bytes | bytearray):
+            return bytes(command)
+        tag = self.scala_object("scala.reflect.ClassTag").Byte()
+        return bytes(command.toArray(tag))
 
     @staticmethod
     def items(seq: Any) -> list[Any]:
@@ -217,7 +266,7 @@ class Gateway:
 
     def column_text(self, column: Any) -> str:
         """A Column as Spark SQL text."""
-        return str(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc).sql())
+        return str(self._java.expression(column._jc).sql())
 
     def field(self, struct: Expression, position: int) -> Expression:
         """The field of a struct at a position."""
@@ -329,7 +378,9 @@ class Gateway:
         kind = self.jvm.org.apache.spark.sql.catalyst.plans.JoinType.apply(how)
         hint = self.scala_object(f"{_LOGICAL}.JoinHint").NONE()
         on = self.none if condition is None else self.some(condition)
-        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(left, right, kind, on, hint)
+        return self.jvm.org.apache.spark.sql.catalyst.plans.logical.Join(
+            left, right, kind, on, hint
+        )
 
     def union(self, plans: Sequence[Plan]) -> Plan:
         """`plan UNION ALL plan …`, columns by position."""
@@ -371,7 +422,11 @@ class Gateway:
         return self.aggregate(columns, columns, plan)
 
     def window(
-        self, expressions: Sequence[Any], partition: Sequence[Any], order: Sequence[Any], child: Plan
+        self,
+        expressions: Sequence[Any],
+        partition: Sequence[Any],
+        order: Sequence[Any],
+        child: Plan,
     ) -> Plan:
         """A window operator with resolved window expressions."""
         logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -449,6 +504,10 @@ class Gateway:
         return self.jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
             self.seq(output), self.seq([]), False, *[self.none] * more
         )
+
+    def logical_node(self, name: str, arguments: Sequence[Any]) -> Plan:
+        """A logical plan node of a class, from its constructor's arguments."""
+        return getattr(self.jvm.org.apache.spark.sql.catalyst.plans.logical, name)(*arguments)
 
     def scalar_subquery(self, plan: Plan) -> Expression:
         """A scalar subquery over a resolved plan."""
@@ -549,8 +608,6 @@ class Gateway:
         started = time.monotonic()
         try:
             writer.parquet(folder)
-        except (Py4JError, PySparkException, ConnectionError) as error:
-            raise self.explain(error) from error
         finally:
             Gateway.total_job_seconds += time.monotonic() - started
 
@@ -563,19 +620,6 @@ class Gateway:
             "count(*)", f"bit_xor(xxhash64('a', {row}))", f"bit_xor(xxhash64('b', {row}))"
         ).first()
         return f"content:{found[0]}:{found[1] or 0:x}:{found[2] or 0:x}:{schema}"
-
-    def explain(self, error: Exception) -> Exception:
-        """The error to raise for a failed Spark job: the pipeline's own, or ours if Spark died."""
-        if isinstance(error, PySparkException):
-            text = str(error)
-            if "No space left on device" in text:
-                return CaptureError(f"no space left on the disk while writing: {text[:300]}")
-            return error
-        if self.session.sparkContext._jsc is None or isinstance(error, ConnectionError):
-            return CaptureError("the Spark session died while the run was being captured")
-        if "SparkContext was shut down" in str(error) or "Py4JNetworkError" in repr(error):
-            return CaptureError("the Spark session died while the run was being captured")
-        return CaptureError(f"Spark failed while the run was being captured: {error}")
 
     def values(self, rows: Sequence[Sequence[str]], schema: StructType) -> Plan:
         """A relation of SQL literals."""
@@ -599,10 +643,7 @@ class Gateway:
     def collect(self, plan: Plan) -> list[list[Any]]:
         """The rows of a plan, as lists of plain values."""
         plan.setAnalyzed()
-        try:
-            table = self.frame(plan).toArrow()
-        except (Py4JError, PySparkException, ConnectionError) as error:
-            raise self.explain(error) from error
+        table = self.frame(plan).toArrow()
         columns = [column.to_pylist() for column in table.columns]
         return [list(row) for row in zip(*columns, strict=True)] if columns else []
 

@@ -13,9 +13,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from whence.errors import EngineError
-from whence.plan import Except, Intersect, OneRow, Operator, Source, View
-from whence.spark.gateway import Expression, Gateway, Plan
+from whence.errors import ArchiveError, EngineError
+from whence.plan import (
+    Except,
+    Intersect,
+    MapBatches,
+    MapCogroups,
+    MapGroups,
+    OneRow,
+    Operator,
+    Source,
+    View,
+)
+from whence.spark.gateway import Expression, Gateway, JavaObject, Plan
 
 _PLACEHOLDER = "__whence_subquery_"
 
@@ -79,22 +89,55 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
         def subquery(position: int, expression: Expression) -> Expression:
             inner = take_apart(op.subqueries[position], expression.plan())
             parts.append(gateway.serialise(inner))
-            return gateway.new_attribute(
-                f"{_PLACEHOLDER}{len(parts) - 1}", expression.dataType()
-            )
+            return gateway.new_attribute(f"{_PLACEHOLDER}{len(parts) - 1}", expression.dataType())
 
         return gateway.map_subqueries(part, subquery)
 
-    main = take_apart(operator, node)
-    plans = [base64.b64encode(part).decode() for part in (gateway.serialise(main), *parts)]
-    return zlib.compress(json.dumps({"spark": gateway.version, "plans": plans}).encode())
+    top = _opaque_parts(gateway, operator, node)
+    inputs = [(operator, node)]
+    if top is not None:
+        inputs = list(zip(operator.children, gateway.items(node.children()), strict=True))
+    mains = [gateway.serialise(take_apart(op, part)) for op, part in inputs]
+    stored = {
+        "spark": gateway.version,
+        "top": top and {"class": top[0], "arguments": _text(top[1])},
+        "inputs": [_text(main) for main in mains],
+        "subqueries": [_text(part) for part in parts],
+    }
+    return zlib.compress(json.dumps(stored).encode())
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _opaque_parts(gateway: Gateway, operator: Operator, node: Plan) -> tuple[str, bytes] | None:
+    """Class and arguments of a Python operator, whose node cannot be serialised as a whole.
+
+    Where an argument is an input, the operator's children stand in for it when it is read back.
+    """
+    if not isinstance(operator, MapBatches | MapGroups | MapCogroups):
+        return None
+    kids = gateway.items(node.children())
+    values = [node.productElement(i) for i in range(node.productArity())]
+    kept = [
+        next((f"child {i}" for i, kid in enumerate(kids) if kid.equals(value)), value)
+        if isinstance(value, JavaObject)
+        else value
+        for value in values
+    ]
+    return gateway.kind(node), gateway.serialise(gateway.seq(kept))
 
 
 def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
     """The plan that `to_bytes` took apart, its leaves still empty relations."""
-    stored = json.loads(zlib.decompress(data))
     try:
-        main, *parts = [gateway.deserialise(base64.b64decode(p)) for p in stored["plans"]]
+        stored = json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError) as error:
+        raise ArchiveError(f"a stored plan is damaged: {error}") from error
+    try:
+        mains = [gateway.deserialise(base64.b64decode(p)) for p in stored["inputs"]]
+        parts = [gateway.deserialise(base64.b64decode(p)) for p in stored["subqueries"]]
     except Exception as error:
         raise EngineError(
             f"the stored plan cannot be read by Spark {gateway.version}; it was captured with "
@@ -121,7 +164,18 @@ def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
 
         return gateway.map_expressions(part, placeholder)
 
-    return put_together(operator, main)
+    top = stored["top"]
+    if top is None:
+        return put_together(operator, mains[0])
+    kids = [put_together(op, part) for op, part in zip(operator.children, mains, strict=True)]
+    arguments = gateway.items(gateway.deserialise(base64.b64decode(top["arguments"])))
+    filled = [
+        kids[int(value.removeprefix("child "))]
+        if isinstance(value, str) and value.startswith("child ")
+        else value
+        for value in arguments
+    ]
+    return gateway.logical_node(top["class"], filled)
 
 
 def _is_placeholder(gateway: Gateway, expression: Any) -> bool:

@@ -134,9 +134,7 @@ def replay(
         locators = gateway.session.read.parquet(kept[found.stored.id])
         rows = locators._jdf.queryExecution().analyzed()
         column = gateway.attribute(rows, "locator")
-        only = gateway.join(
-            traced.plan, rows, "leftsemi", gateway.null_safe_equal(slot, column)
-        )
+        only = gateway.join(traced.plan, rows, "leftsemi", gateway.null_safe_equal(slot, column))
         return gateway.project(wanted, only)
 
     return rebuild.with_leaves(gateway, pipeline.plan, node, leaf)

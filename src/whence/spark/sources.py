@@ -199,9 +199,9 @@ class Leaves:
     ) -> tuple[Stored, str]:
         gateway = self._gateway
         columns = gateway.output(found.node)
-        written = [
-            gateway.alias(storable(gateway, columns[i]), f"c{i}") for i in kept
-        ] or [gateway.alias(gateway.literal(True), "c")]
+        written = [gateway.alias(storable(gateway, columns[i]), f"c{i}") for i in kept] or [
+            gateway.alias(gateway.literal(True), "c")
+        ]
         dataset, folder = self._shelf.new_folder()
         frame = gateway.frame(gateway.project(written, found.node))
         schema = frame.schema.json()

@@ -1,4 +1,4 @@
-"""Datasets as the Spark side sees them: what was written or found, and where more may be written."""
+"""Datasets as the Spark side sees them: what was written or found, and where to write more."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,9 +122,7 @@ class SourceRows:
 class Trace(Mapping[str, SourceRows]):
     """The inputs behind chosen output rows; a mapping from source names to their rows."""
 
-    def __init__(
-        self, tables: Tables, view: StepView, chosen: str, backward: Backward
-    ) -> None:
+    def __init__(self, tables: Tables, view: StepView, chosen: str, backward: Backward) -> None:
         self._tables = tables
         self._view = view
         self._chosen = chosen
@@ -163,12 +161,12 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown; `reasons` says why it is not exact."""
-        return grade_of(self._backward)[0]
+        return grade_of(self._backward.views, self._backward.lost)[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What makes the answer less than exact, with the operators that cause it."""
-        return grade_of(self._backward)[1]
+        return grade_of(self._backward.views, self._backward.lost)[1]
 
     @property
     def replays(self) -> Guarantee:
@@ -217,9 +215,12 @@ class Trace(Mapping[str, SourceRows]):
 class Impact:
     """The output rows that chosen source rows took part in."""
 
-    def __init__(self, tables: Tables, view: StepView, source: str, rows: int, found: str) -> None:
+    def __init__(
+        self, tables: Tables, views: Sequence[StepView], source: str, rows: int, found: str
+    ) -> None:
         self._tables = tables
-        self._view = view
+        self._views = views
+        self._view = views[0]
         self._found = found
         self.source = source
         self.source_rows = rows
@@ -236,7 +237,7 @@ class Impact:
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown."""
-        return grade_of(None, self._view.plan)[0]
+        return grade_of(self._views)[0]
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table."""

@@ -1,8 +1,8 @@
 """Backward: from chosen output rows down the witness to source rows.
 
 A *scope* is a temporary table that holds the slots of some rows and, in `role`, whether they
-contribute. Walking a shape makes a scope of list members or of a group's members from the scope that
-refers to them, and leaves locators in one table per source.
+contribute. Walking a shape makes a scope of list members or of a group's members from the scope
+that refers to them, and leaves locators in one table per source.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class Backward:
         output = self._tables.archive.dataset(view.step.output)
         self.views.append(view)
         if isinstance(view.shape, Group) and view.shape.slot == "":
-            scope = self._lazy_scope(view, output, chosen)
-            self._count(view, scope[0], "root")
-            self._walk(view, scope[1], scope[0])
+            found, element = self._lazy_scope(view, output, chosen)
+            self._walk(view, element, found)
             return
         columns = [quoted(slot) for slot in slots(view.shape)]
         rows = self._tables.at(output, columns, chosen) if columns else None
@@ -218,7 +217,8 @@ class Backward:
         """Note the rows that running again did not give: nothing can be said of them."""
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         (lost,) = self._tables.one(
-            f"SELECT count(*) FROM {keys} WHERE kid NOT IN (SELECT kid FROM read_parquet([{listed}]))"
+            f"SELECT count(*) FROM {keys} "
+            f"WHERE kid NOT IN (SELECT kid FROM read_parquet([{listed}]))"
         )
         if lost:
             self.lost.append((view.run.name, int(lost)))
@@ -245,9 +245,6 @@ class Backward:
         numbers = dict(zip(by_slots, found, strict=True))
         for operator, own in wanted:
             self._add(view, operator, numbers[own])
-
-    def _count(self, view: StepView, scope: str, operator: str) -> None:
-        self._add(view, operator, self._tables.count(scope))
 
     def _add(self, view: StepView, operator: str, rows: int) -> None:
         key = (view.run.id, view.step.number, operator)

@@ -32,12 +32,14 @@ class Forward:
     def __init__(self, tables: Tables, groups: Backward) -> None:
         self._tables = tables
         self._groups = groups
+        self.views: list[StepView] = []
 
     def output_rows(self, view: StepView, wanted: dict[str, str]) -> str:
         """A table with the locators of the output rows that the wanted source rows took part in.
 
         `wanted` maps a dataset's id to a table of locators.
         """
+        self.views.append(view)
         wanted = {**wanted, **self._through_steps(view, wanted)}
         output = self._tables.archive.dataset(view.step.output)
         if isinstance(view.shape, Group) and view.shape.slot == "":
@@ -111,9 +113,7 @@ class Forward:
             return "false"
         return f"{row} IN (SELECT owner FROM {members} WHERE {test})"
 
-    def _group_test(
-        self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]
-    ) -> str:
+    def _group_test(self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]) -> str:
         files, group = self._groups.group_files(view, shape.operator, None)
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         members = self._tables.table(
@@ -143,7 +143,8 @@ class Forward:
         output = self._tables.archive.dataset(view.step.output)
         everything = self._tables.table(
             "chosen",
-            f"SELECT {LOCATOR} AS locator, true AS role FROM ({self._tables.rows(output, ['1 AS x'])})",
+            f"SELECT {LOCATOR} AS locator, true AS role "
+            f"FROM ({self._tables.rows(output, ['1 AS x'])})",
             output,
         )
         keys, files, group = self._groups.lazy_members(view, output, everything)

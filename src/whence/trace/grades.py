@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from whence import plan as ops
-from whence.plan import Operator, non_monotonic, unsafe_paths, walk
+from whence.plan import non_monotonic, unsafe_paths, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from whence.trace.backward import Backward
     from whence.trace.steps import StepView
 
 Grade = Literal["exact", "superset", "unknown"]
 Guarantee = Literal["guaranteed", "not guaranteed"]
 
 
-def plan_reasons(plan: Operator) -> list[str]:
-    """The operators of a plan because of which an answer may hold more than matters."""
+def plan_reasons(view: StepView) -> list[str]:
+    """The operators of a step because of which an answer may hold more than matters."""
     reasons = []
-    for operator in walk(plan):
+    for operator in walk(view.plan):
+        if operator.id in view.exact:
+            continue
         match operator:
             case ops.MapBatches(function=function):
                 reasons.append(f"{operator.id}: {function} sees whole batches, all of them count")
@@ -32,21 +33,18 @@ def plan_reasons(plan: Operator) -> list[str]:
 
 
 def grade_of(
-    backward: Backward | None, plan: Operator | None = None
+    views: Sequence[StepView], lost: Sequence[tuple[str, int]] = ()
 ) -> tuple[Grade, tuple[str, ...]]:
-    """The grade of an answer and the reasons for it."""
-    reasons: list[str] = []
-    if backward is not None:
-        lost = [
+    """The grade of an answer that went through some steps, and the reasons for it.
+
+    `lost` names runs whose rows did not come out again when they were run again.
+    """
+    if lost:
+        return "unknown", tuple(
             f"{rows} rows of run {run!r} did not come out again when it was run again"
-            for run, rows in backward.lost
-        ]
-        if lost:
-            return "unknown", tuple(lost)
-        for view in backward.views:
-            reasons += [r for r in plan_reasons(view.plan) if r not in reasons]
-    if plan is not None:
-        reasons += plan_reasons(plan)
+            for run, rows in lost
+        )
+    reasons = list(dict.fromkeys(r for view in views for r in plan_reasons(view)))
     return ("superset" if reasons else "exact"), tuple(reasons)
 
 

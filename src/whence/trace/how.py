@@ -90,6 +90,7 @@ class How:
             items = [{name: item} for item in items]
         if shape.flags:
             items = [item for item in items if any(item[flag] for flag in shape.flags)]
+        items = sorted(items, key=lambda item: _sort_key(item, slots(shape.element)))
         shown = [self._read(view, shape.element, item) for item in items[: self._terms]]
         return plus(shown, max(0, len(items) - self._terms))
 
@@ -134,6 +135,11 @@ class How:
             table = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             return plus(self.rows(step_view(*producer), table, 1))
         return Atom(self._names.get(dataset_id, dataset.name), _row_name(dataset, locator))
+
+
+def _sort_key(item: Mapping[str, Any], names: tuple[str, ...]) -> tuple[int, ...]:
+    """Members in the order of their locators, since a list has no order that can be relied on."""
+    return tuple(item[name] if isinstance(item[name], int) else -1 for name in names)
 
 
 def _row_name(dataset: Dataset, locator: int) -> str:

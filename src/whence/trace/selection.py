@@ -33,13 +33,13 @@ def condition(where: str, columns: Sequence[str], kind: str = "column") -> str:
     for column in list(parsed.find_all(exp.Column)):
         _resolve(column, columns, folded, kind)
     if parsed.find(exp.Subquery, exp.Select):
-        raise SelectionError(f"the selection {where!r} holds a subquery; use a predicate over columns")
+        raise SelectionError(
+            f"the selection {where!r} holds a subquery; use a predicate over columns"
+        )
     return str(parsed.sql(dialect="duckdb", identify=True))
 
 
-def _resolve(
-    column: exp.Column, columns: Sequence[str], folded: dict[str, str], kind: str
-) -> None:
+def _resolve(column: exp.Column, columns: Sequence[str], folded: dict[str, str], kind: str) -> None:
     """Give a column the name it has; `a.b` may be a column of that name or a field of `a`."""
     parts = [part.name for part in column.parts]
     whole = folded.get(".".join(parts).casefold())
@@ -90,7 +90,10 @@ def as_table(rows: Any) -> Any:
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         dicts = [row.asDict() if hasattr(row, "asDict") else row for row in rows]
         if dicts and all(isinstance(row, dict) for row in dicts):
-            return pa.Table.from_pylist(dicts)
+            try:
+                return pa.Table.from_pylist(dicts)
+            except (pa.ArrowException, TypeError, OverflowError) as error:
+                raise SelectionError(f"cannot select by these rows: {error}") from error
     raise SelectionError(
         f"cannot select by {type(rows).__name__}; give SQL text, a Column, a DataFrame, an Arrow "
         "table, or a list of rows or dicts"

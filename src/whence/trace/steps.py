@@ -24,6 +24,8 @@ class StepView:
     inputs: Mapping[str, str]
     groups: Mapping[str, tuple[GroupShape, str]]
     scopes: Mapping[str, tuple[str, ...]]
+    exact: tuple[str, ...]
+    """Opaque operators whose functions were declared to go row by row."""
 
 
 def step_view(run: Run, step: Step) -> StepView:
@@ -43,4 +45,5 @@ def step_view(run: Run, step: Step) -> StepView:
             for name, entry in document["groups"].items()
         },
         scopes={name: tuple(slots) for name, slots in document["scopes"].items()},
+        exact=tuple(document.get("exact", ())),
     )

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import duckdb
-
 from whence.archive import Archive, Dataset
 from whence.errors import ArchiveError, SourceChangedError, SourceError
 
@@ -70,7 +68,10 @@ class Tables:
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
+        import duckdb  # here, since opening an archive and listing runs does without it
+
         self._connection = duckdb.connect(":memory:")
+        self._unreadable = (duckdb.IOException, duckdb.InvalidInputException)
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0
         self._scratch: str | None = None
@@ -86,7 +87,7 @@ class Tables:
     def _reading(self, work: Callable[[], Any], dataset: Dataset | None) -> Any:
         try:
             return work()
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        except self._unreadable as error:
             name = f"{dataset.name!r}: " if dataset else ""
             kind = SourceError if dataset and not dataset.is_own else ArchiveError
             raise kind(f"{name}a Parquet file cannot be read: {error}") from error

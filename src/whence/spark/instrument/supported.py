@@ -44,9 +44,7 @@ SOURCES = (
     Supported("CSV", _LEAF, ("test_sources.py::test_other_files[csv]",)),
     Supported("ORC", _LEAF, ("test_sources.py::test_other_files[orc]",)),
     Supported("text", _LEAF, ("test_sources.py::test_text",)),
-    Supported(
-        "createDataFrame (list, pandas)", _LEAF, ("test_sources.py::test_list_and_pandas",)
-    ),
+    Supported("createDataFrame (list, pandas)", _LEAF, ("test_sources.py::test_list_and_pandas",)),
     Supported("range", "a row is told by its value", ("test_sources.py::test_range",)),
     Supported(
         "tables, temporary views",
@@ -301,18 +299,24 @@ SUBQUERIES = (
 
 PYTHON = (
     Supported(
-        "mapInPandas", "every row of the input", ("test_opaque.py::test_map_in_pandas",), "superset"
+        "mapInPandas",
+        "every row of the input",
+        ("test_opaque.py::test_map_in_pandas_takes_all_rows_read_so_far",),
+        "superset",
     ),
     Supported(
         "mapInArrow", "every row of the input", ("test_opaque.py::test_map_in_arrow",), "superset"
     ),
     Supported(
-        "groupBy().applyInPandas", _GROUP, ("test_opaque.py::test_apply_in_pandas",), "superset"
+        "groupBy().applyInPandas",
+        _GROUP,
+        ("test_opaque.py::test_apply_in_pandas_takes_the_group",),
+        "superset",
     ),
     Supported(
         "cogroup().applyInPandas",
         "every row of both groups",
-        ("test_opaque.py::test_cogroup",),
+        ("test_opaque.py::test_cogroup_takes_both_groups",),
         "superset",
     ),
 )

@@ -1,0 +1,417 @@
+"""Joining two relations, uniting several, and expanding one into pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+
+from whence.arrays.cells import EXPAND_LIMIT, Ints, Shape, distinct_rows, strides_of
+from whence.arrays.forms import (
+    COLUMNS,
+    ROW_LIMIT,
+    Bound,
+    Boxes,
+    Form,
+    Gather,
+    Pairs,
+    Reshape,
+    boxes,
+    empty,
+    pairs,
+)
+from whence.arrays.query import uneven
+from whence.errors import ArrayError
+
+
+def expand(form: Form) -> Pairs:
+    """Every pair of output and input cell, once."""
+    match form:
+        case Pairs():
+            return form
+        case Gather():
+            flat = form.index.reshape(-1)
+            out = np.flatnonzero(flat >= 0)
+            return Pairs(form.out_shape, form.in_shape, out, flat[out])
+        case Reshape():
+            every = np.arange(math.prod(form.out_shape), dtype=np.int64)
+            return Pairs(form.out_shape, form.in_shape, every, every)
+        case Boxes():
+            return _expand_boxes(form)
+        case _:
+            assert_never(form)
+
+
+def count_pairs(form: Form) -> int:
+    """How many pairs an expansion would list (pairs that two rows share count twice)."""
+    match form:
+        case Pairs():
+            return len(form.out)
+        case Gather():
+            return int((form.index >= 0).sum())
+        case Reshape():
+            return math.prod(form.out_shape)
+        case Boxes():
+            even = (form.lo_k == form.hi_k).all(axis=1)
+            widths = np.concatenate([form.out_hi - form.out_lo, form.hi - form.lo], axis=1) + 1
+            regular = int(np.prod(widths[even], axis=1, dtype=np.float64).sum())
+            return regular + sum(_row_volume(form, int(r)) for r in np.flatnonzero(~even))
+        case _:
+            assert_never(form)
+
+
+def _row_volume(form: Boxes, row: int) -> int:
+    """Pairs of one row: sums of products of widths that are linear in the output position."""
+    per_axis = [
+        np.ones(high - low + 1, dtype=np.int64)
+        for low, high in zip(form.out_lo[row].tolist(), form.out_hi[row].tolist(), strict=True)
+    ]
+    total = 1
+    for i in range(len(form.in_shape)):
+        ref = int(form.ref[row, i])
+        width, slope = (
+            int(form.hi[row, i] - form.lo[row, i] + 1),
+            int(form.hi_k[row, i] - form.lo_k[row, i]),
+        )
+        if ref < 0 or slope == 0:
+            total *= width
+        else:
+            at = np.arange(int(form.out_lo[row, ref]), int(form.out_hi[row, ref]) + 1)
+            per_axis[ref] = per_axis[ref] * (width + slope * at)
+    return total * math.prod(int(widths.sum()) for widths in per_axis)
+
+
+def _expand_boxes(form: Boxes) -> Pairs:
+    total = count_pairs(form)
+    if total > EXPAND_LIMIT:
+        raise ArrayError(
+            f"the relation between shapes {form.out_shape} and {form.in_shape} has {total} pairs, "
+            "too many to list; ask for cells with backward() or forward(), or use .rows()"
+        )
+    even = (form.lo_k == form.hi_k).all(axis=1)
+    parts = [_expand_even(form.take(np.flatnonzero(even)))]
+    parts += [_expand_row(form, int(row)) for row in np.flatnonzero(~even)]
+    out = np.concatenate([o for o, _ in parts])
+    inp = np.concatenate([a for _, a in parts])
+    return pairs(form.out_shape, form.in_shape, out, inp)
+
+
+def _expand_even(form: Boxes) -> tuple[Ints, Ints]:
+    """All pairs of rows whose intervals keep their width, all rows at once."""
+    widths = np.concatenate([form.out_hi - form.out_lo, form.hi - form.lo], axis=1) + 1
+    counts = np.prod(widths, axis=1, dtype=np.int64)
+    owner = np.repeat(np.arange(len(form)), counts)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    outs = len(form.out_shape)
+    out_strides, in_strides = strides_of(form.out_shape), strides_of(form.in_shape)
+    # one flat step for an output position moves the output, and each input axis that follows it
+    pull = np.zeros((len(form), outs), dtype=np.int64)
+    for i, stride in enumerate(in_strides.tolist()):
+        for j in range(outs):
+            pull[:, j] += np.where(form.ref[:, i] == j, form.lo_k[:, i] * stride, 0)
+    out = (form.out_lo @ out_strides)[owner]
+    inp = (form.lo @ in_strides + (pull * form.out_lo).sum(axis=1))[owner]
+    for axis in range(widths.shape[1] - 1, -1, -1):
+        if bool((widths[:, axis] == 1).all()):
+            continue
+        width = widths[owner, axis]
+        step = within % width
+        within //= width
+        if axis >= outs:
+            inp += step * in_strides[axis - outs]
+        else:
+            out += step * out_strides[axis]
+            inp += step * pull[owner, axis]
+    return out, inp
+
+
+def _expand_row(form: Boxes, row: int) -> tuple[Ints, Ints]:
+    low, high = form.out_lo[row], form.out_hi[row]
+    sizes = (high - low + 1).tolist()
+    grid = np.indices(sizes, dtype=np.int64).reshape(len(sizes), math.prod(sizes))
+    coords = grid + low[:, None]
+    out = strides_of(form.out_shape) @ coords if sizes else np.zeros(1, dtype=np.int64)
+    inp = np.zeros(len(out), dtype=np.int64)
+    owner: Ints | None = None
+    for i, stride in enumerate(strides_of(form.in_shape).tolist()):
+        ref = int(form.ref[row, i])
+        at = coords[ref] if ref >= 0 else np.zeros(1, dtype=np.int64)
+        start = np.broadcast_to(form.lo[row, i] + form.lo_k[row, i] * at, grid.shape[1:])
+        stop = np.broadcast_to(form.hi[row, i] + form.hi_k[row, i] * at, grid.shape[1:])
+        if owner is not None:
+            start, stop = start[owner], stop[owner]
+        width = stop - start + 1
+        spread = np.repeat(np.arange(len(width)), width)
+        step = np.arange(len(spread)) - np.repeat(np.cumsum(width) - width, width)
+        inp = inp[spread] + (start[spread] + step) * stride
+        owner = spread if owner is None else owner[spread]
+    return (out if owner is None else out[owner]), inp
+
+
+def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
+    """The pairs of all forms."""
+    some = [f for f in forms if not (isinstance(f, Boxes) and not len(f))]
+    if not some:
+        return empty(out_shape, in_shape)
+    if len(some) == 1:
+        return some[0]
+    symbolic = [f for f in some if isinstance(f, Boxes)]
+    if len(symbolic) == len(some):
+        joined = {name: np.concatenate([getattr(f, name) for f in symbolic]) for name in COLUMNS}
+        table = np.concatenate([joined[name] for name in COLUMNS], axis=1)
+        whole = Boxes(out_shape, in_shape, *(joined[name] for name in COLUMNS))
+        return merge_neighbours(whole.take(distinct_rows(table)))
+    listed = [expand(f) for f in some]
+    out = np.concatenate([p.out for p in listed])
+    inp = np.concatenate([p.inp for p in listed])
+    return pairs(out_shape, in_shape, out, inp)
+
+
+def merge_neighbours(form: Boxes) -> Boxes:
+    """Unite rows of one output box whose intervals touch or overlap on one input axis."""
+    if not 1 < len(form) <= 256:
+        return form
+    rows = _as_rows(form)
+    changed = True
+    while changed:
+        changed = False
+        for one in range(len(rows)):
+            for two in range(one + 1, len(rows)):
+                united = _unite(rows[one], rows[two])
+                if united is not None:
+                    rows[one] = united
+                    del rows[two]
+                    changed = True
+                    break
+            if changed:
+                break
+    return boxes(form.out_shape, form.in_shape, rows)
+
+
+Row = tuple[list[tuple[int, int]], list[Bound]]
+
+
+def _as_rows(form: Boxes) -> list[Row]:
+    out = np.stack([form.out_lo, form.out_hi], axis=2).tolist()
+    inner = np.stack([form.lo, form.hi, form.ref, form.lo_k, form.hi_k], axis=2).tolist()
+    return [
+        ([(a, b) for a, b in box], [Bound(*bound) for bound in bounds])
+        for box, bounds in zip(out, inner, strict=True)
+    ]
+
+
+def _unite(one: Row, two: Row) -> Row | None:
+    if one[0] != two[0]:
+        return None
+    differing = [i for i, (p, q) in enumerate(zip(one[1], two[1], strict=True)) if p != q]
+    if len(differing) != 1:
+        return None
+    p, q = one[1][differing[0]], two[1][differing[0]]
+    if (p.ref, p.lo_k, p.hi_k) != (q.ref, q.lo_k, q.hi_k) or p.lo_k != p.hi_k:
+        return None
+    if p.lo > q.hi + 1 or q.lo > p.hi + 1:
+        return None
+    merged = list(one[1])
+    merged[differing[0]] = p._replace(lo=min(p.lo, q.lo), hi=max(p.hi, q.hi))
+    return one[0], merged
+
+
+def compose(first: Form, second: Form) -> Form:
+    """Output to input through the middle: `first` is output→middle, `second` middle→input."""
+    match first, second:
+        case Reshape(out_shape=shape), _ if shape == first.in_shape:
+            return second
+        case _, Reshape(in_shape=shape) if shape == second.out_shape:
+            return first
+        case Reshape(), Reshape():
+            return Reshape(first.out_shape, second.in_shape)
+        case Reshape(), Gather():
+            index = second.index.reshape(first.out_shape)
+            return Gather(first.out_shape, second.in_shape, index)
+        case Gather(), Reshape():
+            return Gather(first.out_shape, second.in_shape, first.index)
+        case Gather(), Gather():
+            return _through(first, second)
+        case Boxes(), Boxes():
+            joined = _join_boxes(first, second)
+            if joined is not None:
+                return joined
+        case _:
+            pass
+    one, two = to_gather(first), to_gather(second)
+    if one is not None and two is not None:
+        return _through(one, two)
+    return _join_pairs(expand(first), expand(second))
+
+
+def _through(first: Gather, second: Gather) -> Gather:
+    flat = second.index.reshape(-1)
+    index = np.where(first.index >= 0, flat[np.maximum(first.index, 0)] if len(flat) else -1, -1)
+    return Gather(first.out_shape, second.in_shape, index)
+
+
+def to_gather(form: Form) -> Gather | None:
+    """The same relation as a `Gather`, if each output cell has at most one input cell."""
+    match form:
+        case Gather():
+            return form
+        case Reshape():
+            every = np.arange(math.prod(form.out_shape), dtype=np.int64)
+            return Gather(form.out_shape, form.in_shape, every.reshape(form.out_shape))
+        case Boxes() if form.single_valued():
+            return _fill(form)
+        case Boxes():
+            return None
+        case Pairs():
+            if len(form.out) > 1 and not bool((np.diff(form.out) > 0).all()):
+                return None
+            index = np.full(math.prod(form.out_shape), -1, dtype=np.int64)
+            index[form.out] = form.inp
+            return Gather(form.out_shape, form.in_shape, index.reshape(form.out_shape))
+        case _:
+            assert_never(form)
+
+
+def _fill(form: Boxes) -> Gather | None:
+    index = np.full(form.out_shape, -1, dtype=np.int64)
+    strides = strides_of(form.in_shape).tolist()
+    for box, bounds in _as_rows(form):
+        inside: Any = (..., *(slice(low, high + 1) for low, high in box))
+        part = index[inside]
+        if bool((part >= 0).any()):
+            return None
+        part[...] = 0
+        for bound, stride in zip(bounds, strides, strict=True):
+            part += bound.lo * stride
+            if bound.ref >= 0:
+                low, high = box[bound.ref]
+                along = [-1 if j == bound.ref else 1 for j in range(len(box))]
+                part += np.arange(low, high + 1).reshape(along) * (bound.lo_k * stride)
+    return Gather(form.out_shape, form.in_shape, index)
+
+
+def _join_pairs(first: Pairs, second: Pairs) -> Pairs:
+    start = np.searchsorted(second.out, first.inp, side="left")
+    count = np.searchsorted(second.out, first.inp, side="right") - start
+    total = int(count.sum())
+    if total > EXPAND_LIMIT:
+        raise ArrayError(
+            f"joining the two relations would list {total} pairs; ask for cells with backward()"
+        )
+    out = np.repeat(first.out, count)
+    at = np.repeat(start - (np.cumsum(count) - count), count) + np.arange(total)
+    return pairs(first.out_shape, second.in_shape, out, second.inp[at])
+
+
+class _Ends(NamedTuple):
+    """A middle interval whose ends are linear in output axis `ref`."""
+
+    lo: int
+    lo_k: int
+    hi: int
+    hi_k: int
+    ref: int
+
+
+def _join_boxes(first: Boxes, second: Boxes) -> Boxes | None:
+    if len(first) * len(second) > ROW_LIMIT:
+        return None
+    gaps = np.stack(
+        [uneven(second, axis) for axis in range(len(second.out_shape))]
+        or [np.zeros(len(second), dtype=bool)],
+        axis=1,
+    ).tolist()
+    ones, twos = _as_rows(first), _as_rows(second)
+    rows: list[Row] = []
+    for one in ones:
+        for two, gap in zip(twos, gaps, strict=True):
+            joined = _join_row(one, two, gap)
+            if joined is None:
+                return None
+            rows.extend(joined)
+    return merge_neighbours(boxes(first.out_shape, second.in_shape, rows))
+
+
+def _join_row(one: Row, two: Row, gaps: list[bool]) -> list[Row] | None:
+    """All rows that two rows give, or nothing if an image would have gaps."""
+    pieces: list[tuple[list[tuple[int, int]], list[_Ends]]] = [(list(one[0]), [])]
+    for bound, (low, high) in zip(one[1], two[0], strict=True):
+        pieces = [
+            (box, [*ends, end])
+            for before, ends in pieces
+            for box, end in _clip(before, bound, low, high)
+        ]
+    rows: list[Row] = []
+    for box, ends in pieces:
+        for axis, end in enumerate(ends):
+            single = end.lo == end.hi and end.lo_k == end.hi_k
+            if gaps[axis] and not single:
+                return None
+        rows.append((box, [_pull(bound, ends) for bound in two[1]]))
+    return rows
+
+
+def _pull(bound: Bound, ends: list[_Ends]) -> Bound:
+    if bound.ref < 0:
+        return bound
+    end = ends[bound.ref]
+    low = (end.lo, end.lo_k) if bound.lo_k >= 0 else (end.hi, end.hi_k)
+    high = (end.hi, end.hi_k) if bound.hi_k >= 0 else (end.lo, end.lo_k)
+    lo_k, hi_k = bound.lo_k * low[1], bound.hi_k * high[1]
+    ref = end.ref if lo_k or hi_k else -1
+    return Bound(bound.lo + bound.lo_k * low[0], bound.hi + bound.hi_k * high[0], ref, lo_k, hi_k)
+
+
+def _clip(
+    box: list[tuple[int, int]], bound: Bound, low: int, high: int
+) -> list[tuple[list[tuple[int, int]], _Ends]]:
+    """Cut a middle interval at `low … high`; the output axis is cut so that ends stay linear."""
+    if bound.ref < 0:
+        lo, hi = max(bound.lo, low), min(bound.hi, high)
+        return [(box, _Ends(lo, 0, hi, 0, -1))] if lo <= hi else []
+    start, stop = box[bound.ref]
+    cuts = {start, stop + 1}
+    for constant, factor, limit in (
+        (bound.lo, bound.lo_k, low),
+        (bound.hi, bound.hi_k, high),
+        (bound.hi, bound.hi_k, low),
+        (bound.lo, bound.lo_k, high),
+    ):
+        if factor:
+            crossing = math.floor((limit - constant) / factor)
+            cuts.update(c for c in (crossing, crossing + 1, crossing + 2) if start < c <= stop)
+    edges = sorted(cuts)
+    out = []
+    for begin, end in pairwise(edges):
+        made = _clip_piece(bound, low, high, begin, end - 1)
+        if made is not None:
+            narrowed = list(box)
+            narrowed[bound.ref] = (begin, end - 1)
+            out.append((narrowed, made))
+    return _rejoin(out, bound.ref)
+
+
+def _clip_piece(bound: Bound, low: int, high: int, begin: int, end: int) -> _Ends | None:
+    lo_ends = [bound.lo + bound.lo_k * b for b in (begin, end)]
+    hi_ends = [bound.hi + bound.hi_k * b for b in (begin, end)]
+    lo = (bound.lo, bound.lo_k) if min(lo_ends) >= low else (low, 0)
+    hi = (bound.hi, bound.hi_k) if max(hi_ends) <= high else (high, 0)
+    if max(lo[0] + lo[1] * begin, low) > min(hi[0] + hi[1] * begin, high):
+        return None
+    return _Ends(*lo, *hi, bound.ref)
+
+
+def _rejoin(
+    pieces: list[tuple[list[tuple[int, int]], _Ends]], ref: int
+) -> list[tuple[list[tuple[int, int]], _Ends]]:
+    """Unite neighbouring pieces that ended up with the same ends."""
+    out: list[tuple[list[tuple[int, int]], _Ends]] = []
+    for box, ends in pieces:
+        if out and out[-1][1] == ends and out[-1][0][ref][1] + 1 == box[ref][0]:
+            out[-1][0][ref] = (out[-1][0][ref][0], box[ref][1])
+        else:
+            out.append((box, ends))
+    return out

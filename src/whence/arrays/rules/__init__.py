@@ -1,0 +1,132 @@
+"""Which rule serves which NumPy function, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.rules import (
+    bins,
+    creation,
+    indexing,
+    joining,
+    linear,
+    methods,
+    movement,
+    order,
+    reduce,
+    stencil,
+    ufuncs,
+)
+from whence.arrays.rules.base import describe, verdict
+from whence.arrays.rules.fallback import unknown
+from whence.arrays.session import Session
+from whence.arrays.tracked import FunctionRule, hooks
+
+RULES: dict[Callable[..., Any], FunctionRule] = {}
+FAMILY: dict[Callable[..., Any], str] = {}
+
+
+def _serve(family: str, rule: FunctionRule, names: str, module: Any = np) -> None:
+    for name in names.split():
+        func = getattr(module, name, None)
+        if func is not None:
+            RULES[func] = rule
+            FAMILY[func] = family
+
+
+_serve("element-wise", movement.elementwise,
+       "around round fix angle real imag sinc real_if_close nan_to_num i0 isclose iscomplex "
+       "isreal isneginf isposinf")  # fmt: skip
+_serve("movement", movement.moved,
+       "reshape ravel moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
+       "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "
+       "fliplr flipud rot90 resize diagonal diag diagflat tril triu split array_split hsplit "
+       "vsplit dsplit block unstack meshgrid")  # fmt: skip
+_serve("movement", movement.cast, "copy astype")
+_serve("movement", movement.along_axis("indices"), "take")
+_serve("movement", movement.along_axis("repeats"), "repeat")
+_serve("movement", movement.along_axis("obj"), "delete")
+_serve("movement", movement.insert, "insert")
+_serve("movement", movement.selecting("indices", "axis"), "take_along_axis")
+_serve("movement", movement.selecting("condition"), "compress extract")
+_serve("movement", movement.selecting("a"), "choose")
+_serve("movement", movement.roll, "roll")
+_serve("movement", movement.tile, "tile")
+_serve("movement", movement.pad, "pad")
+_serve("movement", joining.joined,
+       "concatenate concat stack vstack hstack column_stack dstack append")  # fmt: skip
+_serve("description", describe,
+       "shape ndim size iscomplexobj isrealobj result_type can_cast common_type min_scalar_type "
+       "shares_memory may_share_memory")  # fmt: skip
+_serve("description", verdict, "allclose array_equal array_equiv")
+_serve("blank", creation.blank_like, "zeros_like ones_like empty_like full_like")
+_serve("reduction", reduce.reduction(), "sum prod mean std var any all count_nonzero")
+_serve("reduction", reduce.reduction(nan=True), "nansum nanprod nanmean nanstd nanvar")
+_serve("reduction", reduce.average, "average")
+_serve("reduction", reduce.trace, "trace")
+_serve("scan", reduce.scan, "cumsum cumprod cumulative_sum cumulative_prod")
+_serve("scan", stencil.unwrap, "unwrap")
+_serve("choice", reduce.reduction("max"), "max amax")
+_serve("choice", reduce.reduction("min"), "min amin")
+_serve("choice", reduce.reduction("max", nan=True), "nanmax")
+_serve("choice", reduce.reduction("min", nan=True), "nanmin")
+_serve("choice", reduce.ptp, "ptp")
+_serve("choice", order.argextreme, "argmax argmin nanargmax nanargmin")
+_serve("choice", order.clip, "clip")
+_serve("choice", indexing.where, "where")
+_serve("choice", indexing.select, "select")
+_serve("python", indexing.apply_along_axis, "apply_along_axis")
+_serve("order", order.sort, "sort partition")
+_serve("order", order.argsort, "argsort argpartition")
+_serve("order", order.quantile,
+       "median percentile quantile nanmedian nanpercentile nanquantile")  # fmt: skip
+_serve("order", order.unique, "unique")
+_serve("order", bins.searchsorted, "searchsorted digitize")
+_serve("order", bins.bincount, "bincount")
+_serve("order", bins.histogram, "histogram")
+_serve("order", bins.interp, "interp")
+_serve("order", order.trim_zeros, "trim_zeros")
+_serve("order", indexing.nonzero, "nonzero argwhere flatnonzero")
+_serve("writing", indexing.copyto, "copyto")
+_serve("writing", indexing.putmask, "putmask")
+_serve("writing", indexing.place, "place")
+_serve("writing", indexing.put_function, "put")
+_serve("writing", indexing.put_along_axis, "put_along_axis")
+_serve("writing", indexing.fill_diagonal, "fill_diagonal")
+_serve("linear", linear.dot, "dot")
+_serve("linear", linear.inner, "inner")
+_serve("linear", linear.vdot, "vdot")
+_serve("linear", linear.outer, "outer")
+_serve("linear", linear.tensordot, "tensordot")
+_serve("linear", linear.einsum, "einsum")
+_serve("linear", linear.kron, "kron")
+_serve("linear", linear.multi_dot, "multi_dot", np.linalg)
+_serve("linear", linear.cross, "cross")
+_serve("linear", stencil.convolve, "convolve correlate")
+_serve("linear", stencil.trapezoid, "trapezoid")
+_serve("linear", stencil.diff, "diff")
+_serve("linear", stencil.ediff1d, "ediff1d")
+_serve("linear", stencil.gradient, "gradient")
+_serve("matrix", linear.solve, "solve", np.linalg)
+_serve("matrix", linear.norm, "norm", np.linalg)
+_serve("matrix", linear.matrices(), "inv pinv det slogdet", np.linalg)
+_serve("matrix", linear.matrices(exact=False),
+       "lstsq eig eigh eigvals eigvalsh svd svdvals qr cholesky matrix_power cond "
+       "matrix_rank tensorinv tensorsolve", np.linalg)  # fmt: skip
+_serve("matrix", linear.transform,
+       "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn",
+       np.fft)  # fmt: skip
+
+
+def apply(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a NumPy function on tracked arrays."""
+    rule: FunctionRule = RULES.get(func, unknown)
+    return rule(session, func, args, kwargs)
+
+
+hooks.function, hooks.ufunc = apply, ufuncs.call
+hooks.get, hooks.put = indexing.get, indexing.put
+hooks.method, hooks.set_shape = methods.method_of, methods.set_shape

@@ -1,0 +1,212 @@
+"""What every rule uses: making results, binding arguments, edges of the common kinds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import Form, broadcast, everything, identity
+from whence.arrays.graph import Edge, Node
+from whence.arrays.session import Array, Session, owner
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+Function = Callable[..., Any]
+
+
+def finish(
+    session: Session, result: Any, edges: list[Edge], op: str, args: Sequence[Any] = ()
+) -> Any:
+    """Wrap a plain result whose edges are known; `args` are what it was made from."""
+    if isinstance(result, np.ndarray):
+        data, scalar = result, False
+    elif isinstance(result, np.generic):
+        data, scalar = np.asarray(result), True
+    else:
+        return _plain(session, result, edges, op)
+    if session.left and has_untracked(args):
+        edges = [*edges, *session.tainted(data.shape)]
+    loose = not scalar and _is_loose(edges, op)
+    made = TrackedArray(data, Node(data.shape, edges, op, None, loose), session, scalar)
+    if not scalar and (data.base is not None or _is_operand(data, args)):
+        link_views(session, made, args)
+    return made
+
+
+def _is_operand(data: Array, args: Sequence[Any]) -> bool:
+    """Whether a function gave back the very array it got."""
+    return any(type(operand) is TrackedArray and operand.data_ is data for operand in args)
+
+
+_SHAPED_BY_VALUES = frozenset(
+    {
+        "index",
+        "numpy.argwhere",
+        "numpy.bincount",
+        "numpy.compress",
+        "numpy.delete",
+        "numpy.extract",
+        "numpy.flatnonzero",
+        "numpy.nonzero",
+        "numpy.repeat",
+        "numpy.trim_zeros",
+        "numpy.unique",
+    }
+)
+
+
+def _is_loose(edges: list[Edge], op: str) -> bool:
+    decides = op in _SHAPED_BY_VALUES
+    return any(edge.parent.loose or (decides and edge.by_values) for edge in edges)
+
+
+def _plain(session: Session, result: Any, edges: list[Edge], op: str) -> Any:
+    """A result that is no array (a Python number, a string): its values have left."""
+    if isinstance(result, bool | int | float | complex | str | bytes):
+        for edge in edges:
+            session.escape(edge.parent, op)
+    return result
+
+
+def link_views(session: Session, made: TrackedArray, args: Sequence[Any]) -> None:
+    """Note which operands a result shares memory with."""
+    whose = owner(made.data_)
+    for operand in tracked_in(list(args)):
+        if operand is not made and owner(operand.data_) is whose:
+            session.link(operand, made)
+
+
+def has_untracked(value: Any) -> bool:
+    """Whether there are plain numbers or arrays in a value, which may hold what left before."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return any(has_untracked(item) for item in value)
+    if kind is dict:
+        return any(has_untracked(item) for item in value.values())
+    if kind is slice:
+        return has_untracked((value.start, value.stop, value.step))
+    return isinstance(value, np.ndarray | np.generic | int | float | complex) and kind is not bool
+
+
+def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """np.shape, np.ndim and the like: no values, unless values decided the shape."""
+    for operand in tracked_in([args, kwargs]):
+        if operand.node_.loose:
+            session.steering.append(operand.node_)
+    return plain_call(func, args, kwargs)
+
+
+def verdict(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """np.allclose and the like give a plain truth value: a branch on all cells of the operands."""
+    session.steering += [operand.node_ for operand in tracked_in([args, kwargs])]
+    return plain_call(func, args, kwargs)
+
+
+def shape_of(result: Any) -> Shape:
+    """Shape of a plain result; a number has none."""
+    return getattr(result, "shape", ())
+
+
+@cache
+def _signature(func: Function) -> inspect.Signature | None:
+    try:
+        return inspect.signature(func)
+    except (TypeError, ValueError):
+        return None
+
+
+def bind(
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Arguments by name, with defaults; `names` serves functions that tell no signature."""
+    signature = _signature(func)
+    if signature is None:
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    out: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            out.update(value)
+        else:
+            out[name] = value
+    return out
+
+
+def same_cells(operand: TrackedArray, shape: Shape, contributing: bool = True) -> Edge:
+    """An edge for an operand that is broadcast to the result."""
+    mine = operand.data_.shape
+    rule = partial(identity, shape) if mine == shape else partial(broadcast, shape, mine)
+    return Edge(operand.node_, rule, contributing)
+
+
+def all_cells(operand: TrackedArray, shape: Shape, contributing: bool = True, **more: Any) -> Edge:
+    """An edge from every cell of an operand to every cell of the result."""
+    rule = partial(everything, shape, operand.data_.shape)
+    return Edge(operand.node_, rule, contributing, **more)
+
+
+def through(operand: TrackedArray, rule: Callable[[], Form], **more: Any) -> Edge:
+    """An edge with a rule of its own."""
+    return Edge(operand.node_, rule, **more)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axis arguments as a tuple of non-negative numbers; None is all."""
+    if axis is None:
+        return tuple(range(ndim))
+    listed = axis if isinstance(axis, tuple | list) else (axis,)
+    return tuple(sorted(int(a) % ndim if ndim else 0 for a in listed)) if ndim else ()
+
+
+def steer(edges: list[Edge], operands: Iterable[Any], shape: Shape) -> list[Edge]:
+    """Add influence of every cell of the tracked operands."""
+    return edges + [all_cells(t, shape, False) for t in tracked_in(list(operands))]
+
+
+def plain_call(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function itself, on plain arrays."""
+    return func(*raw(args), **raw(kwargs)) if kwargs else func(*raw(args))
+
+
+def name_of(func: Any) -> str:
+    """`numpy.sum` for np.sum: how an operation is called in notes."""
+    module = getattr(func, "__module__", None) or "numpy"
+    return f"{module}.{getattr(func, '__name__', repr(func))}"
+
+
+def store(
+    session: Session, out: Any, result: Any, edges: list[Edge], op: str, args: Sequence[Any]
+) -> Any:
+    """Put a result into an `out=` array that has been written already."""
+    if type(out) is TrackedArray:
+        if session.left and has_untracked(args):
+            edges = [*edges, *session.tainted(out.data_.shape)]
+        session.overwrite(out, Node(out.data_.shape, edges, op), None)
+        return out
+    for edge in edges:
+        session.escape(edge.parent, f"{op} with out= a plain array")
+    return out
+
+
+def hold_plain(session: Session, value: Any) -> Any:
+    """Plain arrays inside arguments that a rule will look at later, safe from changes."""
+    return session.hold(value) if isinstance(value, np.ndarray) else session.hold(raw(value))
+
+
+def lanes(array: Array, axes: tuple[int, ...]) -> Array:
+    """The array with the reduced axes flattened into one last axis."""
+    kept = [i for i in range(array.ndim) if i not in axes]
+    moved = np.transpose(array, [*kept, *axes])
+    length = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
+    return moved.reshape([array.shape[i] for i in kept] + [length])
+
+
+def positions(shape: Shape) -> Array:
+    """Flat positions laid out in an array's shape."""
+    return np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)

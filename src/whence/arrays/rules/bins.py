@@ -1,0 +1,157 @@
+"""Functions that look values up: bins, ladders and interpolation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import Form, Gather, pairs
+from whence.arrays.graph import Edge, Held
+from whence.arrays.rules.base import (
+    all_cells,
+    bind,
+    finish,
+    name_of,
+    plain_call,
+    same_cells,
+)
+from whence.arrays.rules.reduce import group_pairs
+from whence.arrays.session import Array, Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+
+def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """searchsorted and digitize: each position from the value looked up; the ladder steers."""
+    names = ("x", "bins") if func is np.digitize else ("v", "a")
+    bound = bind(func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    shape = np.shape(result)
+    edges = [same_cells(t, shape) for t in tracked_in(bound[names[0]])]
+    edges += [all_cells(t, shape, False) for t in tracked_in(bound[names[1]])]
+    edges += [all_cells(t, shape, False) for t in tracked_in(bound.get("sorter"))]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def bincount(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """bincount: a count from the cells that have its number, and from their weights."""
+    bound = bind(func, args, kwargs, ("x", "weights", "minlength"))
+    array, weights = bound["x"], bound.get("weights")
+    result = plain_call(func, args, kwargs)
+    held = session.hold(raw(array))
+    edges = []
+    for operand in tracked_in([array, weights]):
+        rule = partial(_counted, held, result.shape)
+        edges.append(Edge(operand.node_, rule, by_values=True))
+    edges += [all_cells(t, result.shape, False) for t in tracked_in(array)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _counted(held: Held, shape: Shape) -> Form:
+    labels = np.asarray(held.arrays[0]).astype(np.int64)
+    return group_pairs(shape, labels.shape, labels)
+
+
+def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """histogram: a bin from the cells that fall into it; edges from the extremes, or as given."""
+    bound = bind(func, args, kwargs)
+    array, bins = bound["a"], bound["bins"]
+    counts, edges_out = plain_call(func, args, kwargs)
+    op = name_of(func)
+    operands = tracked_in([array, bound["weights"]])
+    held = session.hold(raw(array), edges_out)
+    counted = []
+    for operand in operands:
+        rule = partial(_binned, held, counts.shape)
+        counted.append(Edge(operand.node_, rule, by_values=True))
+        if bound["density"]:
+            counted.append(all_cells(operand, counts.shape))
+    counted += [all_cells(t, counts.shape, False) for t in tracked_in(array)]
+    counted += [all_cells(t, counts.shape, False) for t in tracked_in(bins)]
+    ladder = _ladder_edges(session, array, bins, bound["range"], edges_out)
+    first = finish(session, counts, counted, op, args)
+    return first, finish(session, edges_out, ladder, op, args)
+
+
+def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Array) -> list[Edge]:
+    if type(bins) is TrackedArray and bins.data_.ndim == 1:
+        return [same_cells(bins, ladder.shape)]
+    if (
+        not isinstance(bins, int | np.integer)
+        or span is not None
+        or type(array) is not TrackedArray
+    ):
+        return [
+            all_cells(t, ladder.shape, doubt="numpy.histogram choosing its bins")
+            for t in tracked_in([array, bins, span])
+        ]
+    held = session.hold(array.data_)
+    edges = [all_cells(array, ladder.shape, False)]
+    for pick in (np.argmin, np.argmax):
+        rule = partial(_extreme, held, pick, ladder.shape)
+        edges.append(Edge(array.node_, rule, by_values=True))
+    return edges
+
+
+def _extreme(held: Held, pick: Any, shape: Shape) -> Form:
+    array = held.arrays[0]
+    if not array.size:
+        return Gather(shape, array.shape, np.full(shape, -1, dtype=np.int64))
+    return Gather(shape, array.shape, np.full(shape, int(pick(array)), dtype=np.int64))
+
+
+def _binned(held: Held, shape: Shape) -> Form:
+    array, ladder = np.asarray(held.arrays[0]), held.arrays[1]
+    flat = array.reshape(-1)
+    labels = np.searchsorted(ladder, flat, side="right") - 1
+    labels = np.where(flat == ladder[-1], len(ladder) - 2, labels)
+    inside = (flat >= ladder[0]) & (flat <= ladder[-1])
+    return group_pairs(shape, array.shape, np.where(inside, labels, -1))
+
+
+def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """interp: a point between two knots comes from both; outside, from the nearest alone."""
+    bound = bind(func, args, kwargs)
+    x, xp, fp = bound["x"], bound["xp"], bound["fp"]
+    result = plain_call(func, args, kwargs)
+    shape = np.shape(result)
+    held = session.hold(raw(x), raw(xp))
+    ends = (bound["left"] is not None, bound["right"] is not None)
+    op = name_of(func)
+    if bound["period"] is not None:
+        doubt = f"{op} with period"
+        edges = [all_cells(t, shape, doubt=doubt) for t in tracked_in([x, xp, fp])]
+        return finish(session, result, edges, op, args)
+    edges = []
+    for operand, which in ((x, "x"), (xp, "xp"), (fp, "fp")):
+        if type(operand) is TrackedArray:
+            rule = partial(_knots, held, which, ends, shape)
+            edges.append(Edge(operand.node_, rule, by_values=True))
+    edges += [same_cells(t, shape, False) for t in tracked_in(x)]
+    edges += [all_cells(t, shape, False) for t in tracked_in(xp)]
+    return finish(session, result, edges, op, args)
+
+
+def _knots(held: Held, which: str, ends: tuple[bool, bool], shape: Shape) -> Form:
+    x, xp = (np.asarray(a) for a in held.arrays)
+    flat = x.reshape(-1)
+    last = len(xp) - 1
+    below, above = flat < xp[0], flat > xp[-1]
+    at = np.clip(np.searchsorted(xp, flat, side="right") - 1, 0, last)
+    on_end = at == last
+    inside = ~(below | above)
+    every = np.arange(len(flat))
+    if which == "x":
+        keep = inside & ~on_end | np.isnan(flat)
+        return pairs(shape, x.shape, every[keep], every[keep])
+    between = inside & ~on_end
+    alone = on_end & inside
+    out = [every[between], every[between]]
+    inp = [at[between], at[between] + 1]
+    if which == "fp":
+        out += [every[alone], every[below & (not ends[0])], every[above & (not ends[1])]]
+        inp += [at[alone], np.zeros(len(out[-2]), dtype=np.int64)]
+        inp += [np.full(len(out[-1]), last, dtype=np.int64)]
+    return pairs(shape, xp.shape, np.concatenate(out), np.concatenate(inp))

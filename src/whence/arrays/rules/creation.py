@@ -1,0 +1,135 @@
+"""Functions that make arrays without asking their arguments: replaced while a tracked call runs.
+
+`np.asarray(x)` offers no dispatch on x, and `np.zeros(n)` has nothing to dispatch on. While at
+least one tracked call runs, these names in NumPy's namespace are wrappers: they forward, unless the
+call comes from the tracked code and involves a tracked array (or makes a blank one). Libraries that
+the tracked code uses get the original, so nothing changes for them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial, wraps
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.forms import identity
+from whence.arrays.graph import Edge
+from whence.arrays.rules.base import finish
+from whence.arrays.session import Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+current: ContextVar[Session | None] = ContextVar("whence_arrays_session", default=None)
+
+_lock = threading.Lock()
+_running = 0
+
+_CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+_CHECKING = ("asarray_chkfinite", "require")
+_BLANK = ("zeros", "ones", "empty", "full")
+_LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
+_original: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name) for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE)
+}
+
+
+def _served(frame: FrameType) -> bool:
+    """Whether the caller belongs to the tracked code; other libraries get the original."""
+    session = current.get()
+    name = frame.f_globals.get("__name__", "")
+    if session is None:
+        return False
+    return name in session.packages or name.partition(".")[0] in session.packages
+
+
+def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        if not _served(sys._getframe(1)):
+            return original(*args, **kwargs)
+        if args and type(args[0]) is TrackedArray:
+            return _same_cells(original, args, kwargs)
+        if args and type(args[0]) in (list, tuple) and tracked_in(args[0]):
+            nested = _stacked(args[0])
+            return _same_cells(original, (nested, *args[1:]), kwargs)
+        return original(*args, **kwargs)
+
+    return convert
+
+
+def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    array = args[0]
+    result = original(array.data_, *raw(args[1:]), **raw(kwargs))
+    if result is array.data_:
+        return array
+    if result.shape == array.data_.shape:
+        edge = Edge(array.node_, partial(identity, result.shape))
+    else:  # ndmin
+        from whence.arrays.forms import reshaped
+
+        edge = Edge(array.node_, partial(reshaped, result.shape, array.data_.shape))
+    return finish(array.session_, result, [edge], original.__name__, (array,))
+
+
+def _stacked(items: Any) -> Any:
+    """A list of arrays and numbers, as np.array sees it: one array with a new first axis."""
+    parts = [_stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items]
+    return np.stack(parts)
+
+
+def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        session = current.get()
+        if session is None or not _served(sys._getframe(1)):
+            return original(*args, **kwargs)
+        result = original(*raw(args), **raw(kwargs))
+        operands = tracked_in([args[1:], kwargs])
+        from whence.arrays.rules.base import same_cells
+
+        edges = [same_cells(t, result.shape) for t in operands]
+        return finish(session, result, edges, original.__name__, (args[1:], kwargs))
+
+    return make
+
+
+def _wrappers() -> dict[str, Callable[..., Any]]:
+    made = {name: _converting(_original[name]) for name in (*_CONVERTING, *_CHECKING)}
+    made.update({name: _blank(_original[name]) for name in (*_BLANK, *_LIKE)})
+    return made
+
+
+_replaced = _wrappers()
+
+
+def enter() -> None:
+    """Put the wrappers in place for the first tracked call."""
+    global _running
+    with _lock:
+        _running += 1
+        if _running == 1:
+            np.__dict__.update(_replaced)
+
+
+def leave() -> None:
+    """Take the wrappers away after the last tracked call."""
+    global _running
+    with _lock:
+        _running -= 1
+        if _running == 0:
+            np.__dict__.update(_original)
+
+
+def blank_like(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """zeros_like and kin with a tracked prototype: its shape is used, not its values."""
+    result = _original[func.__name__](*raw(args), **raw(kwargs))
+    operands = tracked_in([args[1:], kwargs])
+    from whence.arrays.rules.base import same_cells
+
+    edges = [same_cells(t, result.shape) for t in operands]
+    return finish(session, result, edges, func.__name__, (args[1:], kwargs))

@@ -1,0 +1,306 @@
+"""Reading and writing cells: `a[key]`, `a[key] = value`, and the functions that do the same."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
+from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.rules.base import (
+    all_cells,
+    bind,
+    finish,
+    has_untracked,
+    name_of,
+    plain_call,
+    positions,
+    same_cells,
+    shape_of,
+)
+from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
+from whence.arrays.session import Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+
+def get(array: TrackedArray, key: Any) -> Any:
+    """`array[key]`: the cells move; arrays in the key only steer."""
+    plain = raw(key)
+    result = array.data_[plain]
+    session = array.session_
+    if not hasattr(result, "shape"):  # an item of an object array
+        result = np.asarray(result, dtype=object)
+    arrays: list[Any] = []
+    shaped = template(key, [], arrays, True)
+    held = session.hold(*arrays) if arrays else None
+    if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
+        edges = [same_cells(array, shape_of(result))]
+    else:
+        in_shape = array.data_.shape
+        args = (Slot(0, in_shape), shaped)
+        rule: partial[Form]
+        if held is None and _is_basic(plain):
+            rule = partial(sliced, plain, shape_of(result), in_shape)
+        else:
+            rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
+        steers = tracked_in(key)
+        edges = [Edge(array.node_, rule, by_values=bool(steers))]
+        edges += [key_edge(k, shape_of(result)) for k in steers]
+    return finish(session, result, edges, "index", (array, key))
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether a key holds only numbers, slices, `...` and None."""
+    items = key if type(key) is tuple else (key,)
+    return all(
+        item is None or item is Ellipsis or type(item) is int or type(item) is slice
+        for item in items
+    )
+
+
+def sliced(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    """Basic indexing, axis by axis: nothing is run."""
+    items = list(key) if type(key) is tuple else [key]
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if Ellipsis not in items:
+        items.append(Ellipsis)
+    at = items.index(Ellipsis)
+    items[at : at + 1] = [slice(None)] * (len(in_shape) - used)
+    maps: list[AxisMap] = []
+    out = 0
+    for item in items:
+        if item is None:
+            out += 1
+            continue
+        size = in_shape[len(maps)]
+        if isinstance(item, slice):
+            start, stop, step = item.indices(size)
+            count = len(range(start, stop, step))
+            maps.append(runs(out, [Run(0, count - 1, start, step, start, step)] if count else []))
+            out += 1
+        else:
+            maps.append(fixed(item % size))
+    return separable(shape, in_shape, maps)
+
+
+def key_edge(key: TrackedArray, shape: Shape) -> Edge:
+    """Influence of an index array: its own cell if laid over the result, else all its cells."""
+    if key.data_.dtype != bool and key.data_.shape == shape:
+        return same_cells(key, shape, contributing=False)
+    return all_cells(key, shape, contributing=False)
+
+
+def put(array: TrackedArray, key: Any, value: Any) -> None:
+    """`array[key] = value`: written cells come from the value, the others stay."""
+    session = array.session_
+    write(session, array, key, value, operator.setitem, "assignment")
+
+
+def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: str) -> None:
+    """Write through `setter(target, key, value)` and record what each cell holds afterwards."""
+    operands = [t for t in tracked_in([key, value]) if t is not array]
+    if type(array) is not TrackedArray:
+        setter(array, raw(key), raw(value))
+        for operand in operands:
+            session.escape(operand.node_, f"{op} into a plain array")
+        return
+    session.before_write(array.data_)
+    source = _copy_if_shared(session, value, array)
+    arrays: list[Any] = []
+    shaped = template(key, [], arrays, True)
+    held = session.hold(*(a.copy() for a in arrays))
+    setter(array.data_, raw(key), raw(source))
+    shape = array.data_.shape
+    if isinstance(key, str):
+        doubt = "assignment to a field"
+        edges = [Edge(array.node_, partial(_same, shape)), *_values(source, shape, doubt)]
+        session.overwrite(array, Node(shape, edges, op), None)
+        return
+    kept = partial(_untouched, setter, shaped, held, shape)
+    by_values = any(type(k) is TrackedArray for k in tracked_in(key))
+    edges = [Edge(array.node_, kept, by_values=by_values)]
+    if type(source) is TrackedArray:
+        rule = partial(_written, setter, shaped, held, shape, source.data_.shape)
+        edges.append(Edge(source.node_, rule, by_values=by_values))
+    elif isinstance(source, list | tuple):
+        edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(source)]
+    if session.left and (type(source) is not TrackedArray or has_untracked(key)):
+        edges += session.tainted(shape)
+    edges += [
+        same_cells(k, shape, False) if k.data_.shape == shape else all_cells(k, shape, False)
+        for k in tracked_in(key)
+    ]
+    session.overwrite(array, Node(shape, edges, op), _mask(setter, shaped, held, shape))
+
+
+def _same(shape: Shape) -> Form:
+    from whence.arrays.forms import identity
+
+    return identity(shape)
+
+
+def _values(source: Any, shape: Shape, doubt: str) -> list[Edge]:
+    return [all_cells(t, shape, doubt=doubt) for t in tracked_in(source)]
+
+
+def _copy_if_shared(session: Session, value: Any, array: TrackedArray) -> Any:
+    if type(value) is TrackedArray and np.may_share_memory(value.data_, array.data_):
+        return TrackedArray(value.data_.copy(), value.node_, session)
+    return value
+
+
+def _stamp(setter: Any, shaped: Any, held: Held, target: Any, value: Any) -> Any:
+    key = fill(shaped, lambda slot: None, held.arrays)
+    setter(target, key, value)
+    return target
+
+
+def _mask(setter: Any, shaped: Any, held: Held, shape: Shape) -> Held:
+    """Which cells were written; kept as a small boolean array because aliases may ask later."""
+    return Held(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), True))
+
+
+def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape) -> Form:
+    return gathered(shape, shape, _stamp(setter, shaped, held, index_of(shape), 0))
+
+
+def _written(setter: Any, shaped: Any, held: Held, shape: Shape, in_shape: Shape) -> Form:
+    blank = np.zeros(shape, dtype=np.int64)
+    return gathered(shape, in_shape, _stamp(setter, shaped, held, blank, index_of(in_shape)))
+
+
+# functions
+
+
+def where(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.where`: with one argument as nonzero, with three a choice that the mask steers."""
+    if len(args) == 1:
+        return nonzero(session, np.nonzero, args, kwargs)
+    mask, one, two = args
+    result = plain_call(func, args, kwargs)
+    shape = result.shape
+    held = session.hold(raw(mask))
+    edges = [same_cells(t, shape, False) for t in tracked_in(mask)]
+    for operand, wanted in ((one, True), (two, False)):
+        if type(operand) is TrackedArray:
+            rule = partial(_picked, held, wanted, shape, operand.data_.shape)
+            edges.append(Edge(operand.node_, rule, by_values=True))
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _picked(held: Held, wanted: bool, shape: Shape, in_shape: Shape) -> Form:
+    mask = np.broadcast_to(np.asarray(held.arrays[0]).astype(bool), shape)
+    index = np.broadcast_to(positions(in_shape), shape)
+    return Gather(shape, in_shape, np.where(mask == wanted, index, -1))
+
+
+def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """nonzero, argwhere, flatnonzero: each position found comes from the cell at it."""
+    array = args[0]
+    result = plain_call(func, args, kwargs)
+    held = session.hold(array.data_)
+    columns = array.data_.ndim if func is np.argwhere else 0
+
+    def wrap(part: Any) -> Any:
+        rule = partial(_found, held, part.shape, columns)
+        edges = [Edge(array.node_, rule, by_values=True), all_cells(array, part.shape, False)]
+        return finish(session, part, edges, name_of(func), args)
+
+    return tuple(wrap(part) for part in result) if isinstance(result, tuple) else wrap(result)
+
+
+def _found(held: Held, shape: Shape, columns: int) -> Form:
+    array = held.arrays[0]
+    flat = np.flatnonzero(array)
+    index = np.repeat(flat, columns).reshape(shape) if columns else flat.reshape(shape)
+    return Gather(shape, array.shape, index)
+
+
+def copyto(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.copyto(dst, src, where=…)`."""
+    bound = bind(func, args, kwargs, ("dst", "src", "casting", "where"))
+    mask = bound.get("where", True)
+
+    def setter(target: Any, key: Any, value: Any) -> None:
+        np.copyto(target, value, where=key, casting="unsafe")
+
+    write(session, bound["dst"], mask, bound["src"], setter, "numpy.copyto")
+
+
+def putmask(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.putmask(a, mask, values)`."""
+    bound = bind(func, args, kwargs, ("a", "mask", "values"))
+    write(session, bound["a"], bound["mask"], bound["values"], np.putmask, "numpy.putmask")
+
+
+def place(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.place(arr, mask, vals)`."""
+    bound = bind(func, args, kwargs, ("arr", "mask", "vals"))
+    write(session, bound["arr"], bound["mask"], bound["vals"], np.place, "numpy.place")
+
+
+def put_function(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.put(a, ind, v)`."""
+    bound = bind(func, args, kwargs, ("a", "ind", "v", "mode"))
+    setter = partial(_put_with, bound.get("mode", "raise"))
+    write(session, bound["a"], bound["ind"], bound["v"], setter, "numpy.put")
+
+
+def _put_with(mode: str, target: Any, key: Any, value: Any) -> None:
+    np.put(target, key, value, mode=mode)  # type: ignore[arg-type]
+
+
+def put_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.put_along_axis(arr, indices, values, axis)`."""
+    bound = bind(func, args, kwargs)
+    setter = partial(_along_with, bound["axis"])
+    key, value = bound["indices"], bound["values"]
+    write(session, bound["arr"], key, value, setter, "numpy.put_along_axis")
+
+
+def _along_with(axis: int, target: Any, key: Any, value: Any) -> None:
+    np.put_along_axis(target, key, value, axis)
+
+
+def fill_diagonal(session: Session, func: Any, args: Any, kwargs: Any) -> None:
+    """`np.fill_diagonal(a, val, wrap)`."""
+    bound = bind(func, args, kwargs)
+
+    def setter(target: Any, key: Any, value: Any) -> None:
+        np.fill_diagonal(target, value, wrap=bound["wrap"])
+
+    write(session, bound["a"], None, bound["val"], setter, "numpy.fill_diagonal")
+
+
+def select(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.select`: for each cell the choice of the first condition that holds."""
+    bound = bind(func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    chain = np.broadcast_to(bound["default"], result.shape)
+    listed = list(zip(bound["condlist"], bound["choicelist"], strict=True))
+    for condition, choice in reversed(listed):
+        chain = where(session, np.where, (condition, choice, chain), {})
+    edges = [same_cells(t, result.shape) for t in tracked_in(chain)]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.apply_along_axis`: the function runs on each tracked lane, as NumPy runs it."""
+    bound = bind(func, args, kwargs)
+    array, axis, function = bound["arr"], bound["axis"], bound["func1d"]
+    shape = array.data_.shape
+    axis = axis % len(shape)
+    lanes = np.moveaxis(array, axis, -1)
+    outer = shape[:axis] + shape[axis + 1 :]
+    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
+    made = [function(lanes[i], *args[3:], **options) for i in np.ndindex(*outer)]
+    stacked = np.stack([np.asanyarray(m) if not tracked_in(m) else m for m in made])
+    inner = np.shape(raw(stacked))[1:]
+    table = np.reshape(stacked, outer + inner)
+    for step in range(len(inner)):  # results stand where the lane stood
+        table = np.moveaxis(table, len(outer) + step, axis + step)
+    return table

@@ -1,0 +1,224 @@
+"""Methods and attributes of ndarray on tracked arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import identity, reshaped
+from whence.arrays.graph import Edge, Node
+from whence.arrays.rules.base import finish
+from whence.arrays.rules.movement import moved
+from whence.arrays.tracked import TrackedArray, raw
+
+# methods that take the array as first argument of the function of the same meaning
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in [
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argpartition",
+        "argsort",
+        "clip",
+        "compress",
+        "conj",
+        "conjugate",
+        "cumprod",
+        "cumsum",
+        "diagonal",
+        "dot",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+        "prod",
+        "ravel",
+        "repeat",
+        "round",
+        "searchsorted",
+        "squeeze",
+        "std",
+        "sum",
+        "swapaxes",
+        "take",
+        "trace",
+        "var",
+    ]
+}
+_DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "base", "device"})
+_LEAVING = frozenset(
+    {"tolist", "tobytes", "tofile", "dump", "dumps", "data", "ctypes", "getfield", "to_device"}
+)
+
+
+def method_of(array: TrackedArray, name: str) -> Any:
+    """The method or attribute of that name."""
+    if name in _FUNCTIONS:
+        return partial(_FUNCTIONS[name], array)
+    own = _OWN.get(name)
+    if own is not None:
+        return partial(own, array)
+    computed = _ATTRIBUTES.get(name)
+    if computed is not None:
+        return computed(array)
+    if name in _DESCRIPTIVE:
+        return getattr(array.data_, name)
+    if name in _LEAVING:
+        array.session_.escape(array.node_, f".{name}")
+        return getattr(array.data_, name)
+    if hasattr(array.data_, name):
+        array.session_.escape(array.node_, f".{name}")
+        return getattr(array.data_.copy(), name)
+    raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+
+
+def set_shape(array: TrackedArray, shape: Any) -> None:
+    """`a.shape = …` changes the array in place, not its cells."""
+    before = array.data_.shape
+    view = array.data_.view()
+    view.shape = shape
+    after: Shape = view.shape  # type: ignore[assignment]
+    old = TrackedArray(array.data_, array.node_, array.session_)
+    array.data_ = view
+    rule = partial(reshaped, after, before)
+    array.node_ = Node(after, [Edge(old.node_, rule)], "reshape")
+    array.session_.link(old, array)
+
+
+def _same(array: TrackedArray, result: Any, op: str) -> Any:
+    edge = Edge(array.node_, partial(identity, array.data_.shape))
+    return finish(array.session_, result, [edge], op, (array,))
+
+
+def _copy(array: TrackedArray, order: Any = "C") -> Any:
+    return _same(array, array.data_.copy(order), "copy")
+
+
+def _astype(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    return _same(array, array.data_.astype(*args, **kwargs), "astype")
+
+
+def _flatten(array: TrackedArray, order: Any = "C") -> Any:
+    return moved(array.session_, np.ravel, (array,), {"order": order}).copy()
+
+
+def _reshape(array: TrackedArray, *shape: Any, **kwargs: Any) -> Any:
+    shape = raw(shape[0] if len(shape) == 1 else shape)
+    return np.reshape(array, shape, **kwargs)
+
+
+def _transpose(array: TrackedArray, *axes: Any) -> Any:
+    order: Any = axes
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
+        order = axes[0]
+    return np.transpose(array, order or None)
+
+
+def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
+    result = array.data_.view() if dtype is None else array.data_.view(dtype)
+    if result.shape == array.data_.shape:
+        return _same(array, result, "view")
+    from whence.arrays.rules.base import all_cells
+
+    edge = all_cells(array, result.shape, doubt=".view of another item size")
+    return finish(array.session_, result, [edge], "view", (array,))
+
+
+def _item(array: TrackedArray, *index: Any) -> Any:
+    """Stays tracked, so that arithmetic with it is followed."""
+    if not index:
+        if array.data_.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return array.reshape(())[()]
+    key = index[0] if len(index) == 1 else index
+    return array.reshape(-1)[key] if not isinstance(key, tuple) else array[key]
+
+
+def _fill(array: TrackedArray, value: Any) -> None:
+    array[...] = value
+
+
+def _put(array: TrackedArray, indices: Any, values: Any, mode: str = "raise") -> None:
+    np.put(array, indices, values, mode=mode)  # type: ignore[arg-type]
+
+
+def _sort(
+    array: TrackedArray, axis: int = -1, kind: Any = None, order: Any = None, **more: Any
+) -> None:
+    change = partial(array.data_.sort, axis, kind, order, **more)
+    _rearrange(array, axis, order, change, None)
+
+
+def _partition(array: TrackedArray, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
+    change = partial(array.data_.partition, raw(kth), axis, kind)
+    _rearrange(array, axis, None, change, partial(np.partition, kth=raw(kth)))
+
+
+def _rearrange(
+    array: TrackedArray, axis: int, order: Any, change: Callable[[], Any], again: Any
+) -> None:
+    from whence.arrays.rules.order import sort_edges
+
+    session = array.session_
+    session.before_write(array.data_)
+    before = array.data_.copy()
+    change()
+    shape = array.data_.shape
+    edges = sort_edges(session, array.node_, before, shape, axis, order, again)
+    session.overwrite(array, Node(array.data_.shape, edges, "sort"), None)
+
+
+def _byteswap(array: TrackedArray, inplace: bool = False) -> Any:
+    if inplace:
+        session = array.session_
+        session.before_write(array.data_)
+        array.data_.byteswap(True)
+        edge = Edge(array.node_, partial(identity, array.data_.shape))
+        session.overwrite(array, Node(array.data_.shape, [edge], "byteswap"), None)
+        return array
+    return _same(array, array.data_.byteswap(), "byteswap")
+
+
+def _resize(array: TrackedArray, *shape: Any, refcheck: bool = True) -> None:
+    from whence.errors import ArrayError
+
+    raise ArrayError("resizing a tracked array in place is not followed; use np.resize instead")
+
+
+def _flat(array: TrackedArray) -> Any:
+    if array.data_.flags.c_contiguous:
+        return array.reshape(-1)
+    return _flatten(array)
+
+
+def _mt(array: TrackedArray) -> Any:
+    return np.swapaxes(array, -1, -2)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "copy": _copy,
+    "astype": _astype,
+    "flatten": _flatten,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "view": _view,
+    "item": _item,
+    "fill": _fill,
+    "put": _put,
+    "sort": _sort,
+    "partition": _partition,
+    "byteswap": _byteswap,
+    "resize": _resize,
+}
+_ATTRIBUTES: dict[str, Callable[[TrackedArray], Any]] = {
+    "flat": _flat,
+    "real": np.real,
+    "imag": np.imag,
+    "mT": _mt,
+}

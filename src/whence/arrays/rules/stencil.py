@@ -1,0 +1,213 @@
+"""Windows that slide along an axis: convolutions, differences, integrals, unwrapping."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.compose import compose, union
+from whence.arrays.forms import (
+    Form,
+    Run,
+    empty,
+    follow,
+    identity,
+    reshaped,
+    runs,
+    separable,
+    window,
+)
+from whence.arrays.graph import Edge
+from whence.arrays.rules.base import (
+    all_cells,
+    axes_of,
+    bind,
+    finish,
+    name_of,
+    plain_call,
+    shape_of,
+)
+from whence.arrays.rules.linear import contract
+from whence.arrays.rules.reduce import reduced, scanned
+from whence.arrays.session import Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+
+def convolve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.convolve` and `np.correlate`: windows that are cut at the ends."""
+    bound = bind(func, args, kwargs)
+    one, two, mode = bound["a"], bound["v"], bound["mode"]
+    result = plain_call(func, args, kwargs)
+    n, m = np.size(raw(one)), np.size(raw(two))
+    small = min(n, m)
+    correlating = func is np.correlate
+    start = {"full": 0, "valid": small - 1, "same": (small - 1) // 2}[str(mode)]
+    if correlating and mode == "same" and n < m:
+        start = small // 2
+    edges = []
+    for which, operand in enumerate((one, two)):
+        if type(operand) is TrackedArray:
+            size, other = (n, m) if which == 0 else (m, n)
+            flip = correlating and which == 1
+            rule = partial(_conv_form, result.shape, operand.data_.shape, size, other, start, flip)
+            edges.append(Edge(operand.node_, rule))
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _conv_form(
+    shape: Shape, in_shape: Shape, size: int, other: int, start: int, flip: bool
+) -> Form:
+    # entry o of the full result uses positions o−other+1 … o, counted from the end if flipped
+    along = window(0, shape[0], size, start - other + 1, start)
+    if flip:
+        top = size - 1
+        rows = [
+            Run(b_lo, b_hi, top - hi, -hi_k, top - lo, -lo_k)
+            for b_lo, b_hi, lo, lo_k, hi, hi_k in along.runs.tolist()
+        ]
+        along = runs(0, rows)
+    flat = separable(shape, (size,), [along])
+    return flat if in_shape == (size,) else compose(flat, reshaped((size,), in_shape))
+
+
+def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.trapezoid`: the whole lane, and the places it is sampled at."""
+    bound = bind(func, args, kwargs)
+    y, x, axis = bound["y"], bound["x"], bound["axis"]
+    result = plain_call(func, args, kwargs)
+    shape = shape_of(result)
+    edges = []
+    size = np.shape(raw(y))[axis]
+    for operand in (y, x):
+        if type(operand) is not TrackedArray:
+            continue
+        data = operand.data_
+        rule: partial[Form]
+        if size < 2:
+            rule = partial(_nothing, shape, data.shape)
+        elif data.ndim == 1 and np.ndim(raw(y)) > 1:
+            rule = partial(contract, shape, data.shape, (None,))
+        else:
+            rule = partial(reduced, shape, data.shape, axes_of(axis, data.ndim), False)
+        edges.append(Edge(operand.node_, rule))
+    edges += [all_cells(t, shape) for t in tracked_in(bound["dx"])]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _nothing(shape: Shape, in_shape: Shape) -> Form:
+    return empty(shape, in_shape)
+
+
+def diff(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.diff`: a window of n+1 cells."""
+    bound = bind(func, args, kwargs)
+    array, n, axis = bound["a"], bound["n"], bound["axis"]
+    ends = {k: bound[k] for k in ("prepend", "append")}
+    given = {k: v for k, v in ends.items() if v is not np._NoValue}
+    if given:
+        return diff(session, func, (_extended(array, given, axis), n, axis), {})
+    result = plain_call(func, args, kwargs)
+    shape = array.data_.shape
+    rule = partial(_diff_form, result.shape, shape, axis % len(shape), int(n))
+    return finish(session, result, [Edge(array.node_, rule)], name_of(func), args)
+
+
+def _extended(array: Any, given: dict[str, Any], axis: int) -> Any:
+    parts = [array]
+    for side, value in given.items():
+        if np.ndim(raw(value)) == 0:
+            shape = list(np.shape(raw(array)))
+            shape[axis] = 1
+            value = np.broadcast_to(value, tuple(shape))
+        parts.insert(0 if side == "prepend" else len(parts), value)
+    return np.concatenate(parts, axis=axis)
+
+
+def _diff_form(shape: Shape, in_shape: Shape, axis: int, n: int) -> Form:
+    maps = [
+        runs(i, [Run(0, shape[i] - 1, 0, 1, n, 1)] if shape[i] else [])
+        if i == axis
+        else follow(i, s)
+        for i, s in enumerate(in_shape)
+    ]
+    return separable(shape, in_shape, maps)
+
+
+def ediff1d(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.ediff1d`: differences of neighbours in flat order, between what is put at the ends."""
+    bound = bind(func, args, kwargs)
+    array = bound["ary"]
+    result = plain_call(func, args, kwargs)
+    begin = np.size(raw(bound["to_begin"])) if bound["to_begin"] is not None else 0
+    total = result.shape[0]
+    edges = []
+    if type(array) is TrackedArray:
+        middle = max(array.data_.size - 1, 0)
+        rule = partial(_ediff_form, total, array.data_.shape, begin, middle)
+        edges.append(Edge(array.node_, rule))
+    for key in ("to_begin", "to_end"):
+        operand = bound[key]
+        if type(operand) is TrackedArray:
+            at = 0 if key == "to_begin" else total - operand.data_.size
+            edges.append(Edge(operand.node_, partial(_flat_part, total, operand.data_.shape, at)))
+    return finish(session, result, edges, name_of(func), args)
+
+
+def _ediff_form(total: int, in_shape: Shape, begin: int, middle: int) -> Form:
+    size = int(np.prod(in_shape, dtype=np.int64))
+    listed = [Run(begin, begin + middle - 1, -begin, 1, 1 - begin, 1)] if middle else []
+    flat = separable((total,), (size,), [runs(0, listed)])
+    return flat if in_shape == (size,) else compose(flat, reshaped((size,), in_shape))
+
+
+def _flat_part(total: int, in_shape: Shape, at: int) -> Form:
+    size = int(np.prod(in_shape, dtype=np.int64))
+    listed = [Run(at, at + size - 1, -at, 1, -at, 1)] if size else []
+    flat = separable((total,), (size,), [runs(0, listed)])
+    return flat if in_shape == (size,) else compose(flat, reshaped((size,), in_shape))
+
+
+def unwrap(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.unwrap`: a cell plus whole turns; the cells before it only decide how many turns."""
+    bound = bind(func, args, kwargs)
+    array, axis = bound["p"], bound["axis"]
+    result = plain_call(func, args, kwargs)
+    shape = result.shape
+    edges = [
+        Edge(array.node_, partial(identity, shape)),
+        Edge(array.node_, partial(scanned, shape, axis), False),
+    ]
+    return finish(session, result, edges, name_of(func), args)
+
+
+def gradient(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.gradient`, evenly spaced: the two neighbours; at the ends the cell and its neighbour."""
+    axis, order = kwargs.get("axis"), kwargs.get("edge_order", 1)
+    array, spacing = args[0], args[1:]
+    if order != 1 or any(np.ndim(raw(s)) for s in spacing) or tracked_in(list(spacing)):
+        from whence.arrays.rules.fallback import unknown
+
+        return unknown(session, func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    shape = array.data_.shape
+    axes = axes_of(axis, len(shape))
+    parts = result if isinstance(result, tuple | list) else (result,)
+    made = [
+        finish(session, part, [Edge(array.node_, partial(_sloped, shape, along))], "gradient", args)
+        for along, part in zip(axes, parts, strict=True)
+    ]
+    return type(result)(made) if isinstance(result, tuple | list) else made[0]
+
+
+def _sloped(shape: Shape, axis: int) -> Form:
+    n = shape[axis]
+    ends = [Run(0, 0, 0, 0, 1, 0), Run(n - 1, n - 1, n - 2, 0, n - 1, 0)]
+    inner = [[Run(1, n - 2, d, 1, d, 1)] if n > 2 else [] for d in (-1, 1)]
+    forms = []
+    for listed in (ends, *inner):
+        maps = [runs(i, listed) if i == axis else follow(i, s) for i, s in enumerate(shape)]
+        forms.append(separable(shape, shape, maps))
+    return union(forms, shape, shape)

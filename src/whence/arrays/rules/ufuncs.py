@@ -1,0 +1,293 @@
+"""Universal functions: element-wise calls, and their reduce, accumulate, outer, reduceat and at."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.cells import Shape
+from whence.arrays.forms import Form, Gather, identity
+from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.rules.base import finish, positions, same_cells, store
+from whence.arrays.rules.reduce import (
+    Pick,
+    reduce_edges,
+    scanned,
+    segments,
+)
+from whence.arrays.session import Array, Session
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+_PICKS: dict[np.ufunc, Pick] = {
+    np.maximum: "max",
+    np.fmax: "max",
+    np.minimum: "min",
+    np.fmin: "min",
+}
+CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
+
+
+def call(
+    session: Session, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a ufunc (or one of its methods) and record where the result comes from."""
+    if method == "__call__":
+        if ufunc.signature is not None:
+            from whence.arrays.rules.linear import gufunc
+
+            return gufunc(session, ufunc, inputs, kwargs)
+        if kwargs and ("out" in kwargs or "where" in kwargs):
+            return _call_out(session, ufunc, inputs, kwargs)
+        plain = [x.data_ if type(x) is TrackedArray else x for x in inputs]
+        return _wrap(session, ufunc, inputs, ufunc(*plain, **kwargs))
+    match method:
+        case "reduce":
+            return _reduce(session, ufunc, inputs, kwargs)
+        case "accumulate":
+            return _accumulate(session, ufunc, inputs, kwargs)
+        case "outer":
+            return _outer(session, ufunc, inputs, kwargs)
+        case "reduceat":
+            return _reduceat(session, ufunc, inputs, kwargs)
+        case "at":
+            return _at(session, ufunc, inputs)
+        case _:
+            return NotImplemented
+
+
+def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Any) -> Any:
+    if type(result) is tuple:
+        return tuple(_wrap(session, ufunc, inputs, part) for part in result)
+    shape = result.shape if hasattr(result, "shape") else ()
+    if ufunc in CHOICES:
+        edges = choice_edges(session, ufunc, inputs, shape)
+    else:
+        edges = [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
+    if not hasattr(result, "shape"):  # object arrays give Python objects
+        result = np.asarray(result, dtype=object)
+    return finish(session, result, edges, ufunc.__name__, inputs)
+
+
+def choice_edges(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape
+) -> list[Edge]:
+    """Of two operands the chosen one contributes, cell by cell; both were looked at."""
+    held = Held(prefers_first(ufunc, raw(inputs[0]), raw(inputs[1])))
+    edges = []
+    for which, operand in enumerate(inputs[:2]):
+        if type(operand) is TrackedArray:
+            rule = partial(chosen, held, which, shape, operand.data_.shape)
+            recipe = ("pair", ufunc.__name__, which)
+            edges.append(Edge(operand.node_, rule, by_values=True, recipe=recipe))
+            edges.append(same_cells(operand, shape, contributing=False))
+    return edges
+
+
+def chosen(held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
+    """The cells of one operand where it was chosen; what is held says where the first was."""
+    first = np.broadcast_to(held.arrays[0], shape)
+    index = np.broadcast_to(positions(in_shape), shape)
+    return Gather(shape, in_shape, np.where(first == (which == 0), index, -1))
+
+
+def prefers_first(ufunc: np.ufunc, one: Any, two: Any) -> Array:
+    """Where a choosing ufunc takes its first operand; ties go to the first."""
+    one, two = np.asarray(one), np.asarray(two)
+    larger = ufunc in (np.maximum, np.fmax)
+    missing = two if ufunc in (np.fmax, np.fmin) else one
+    with np.errstate(all="ignore"):
+        wins = np.asarray(one >= two if larger else one <= two, dtype=bool)
+        if missing.dtype.kind == "f":
+            total = np.add.reduce(missing, axis=None)
+            if total == total:  # a sum that is a number has no NaN in it, and costs less to ask
+                return wins
+    if missing.dtype.kind in "fcmM":
+        wins |= np.isnat(missing) if missing.dtype.kind in "mM" else np.isnan(missing)
+    return wins
+
+
+def _call_out(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """With `out=` or `where=`: cells that are not computed keep what the output held."""
+    outs = kwargs.get("out") or ()
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    where = kwargs.get("where", True)
+    before = [o.node_ if type(o) is TrackedArray else None for o in outs]
+    for target in outs:
+        if target is not None:
+            session.before_write(raw(target))
+    old_inputs = tuple(_frozen(session, x, outs) for x in inputs)
+    edges = _edges(session, ufunc, old_inputs, _broadcast_shape(inputs, outs))
+    plain = [raw(x) for x in inputs]
+    result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
+    results = result if isinstance(result, tuple) else (result,)
+    made = []
+    for i, part in enumerate(results):
+        target = outs[i] if i < len(outs) else None
+        mine = edges if where is True else _masked(session, edges, where, part.shape)
+        if target is None:
+            made.append(finish(session, part, mine, ufunc.__name__, inputs))
+            continue
+        node = before[i]
+        if where is not True and node is not None:
+            mine = [*mine, _kept(session, node, where, part.shape)]
+        made.append(store(session, target, part, mine, ufunc.__name__, inputs))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _frozen(session: Session, operand: Any, outs: tuple[Any, ...]) -> Any:
+    """An operand that is written over keeps its node for the edges, and its values for a choice."""
+    if type(operand) is TrackedArray and any(
+        o is not None and np.may_share_memory(raw(o), operand.data_) for o in outs
+    ):
+        return TrackedArray(operand.data_.copy(), operand.node_, session)
+    return operand
+
+
+def _broadcast_shape(inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> Shape:
+    shapes = [np.shape(raw(x)) for x in inputs]
+    shapes += [raw(o).shape for o in outs if o is not None]
+    return np.broadcast_shapes(*shapes)
+
+
+def _edges(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]:
+    if ufunc in CHOICES:
+        return choice_edges(session, ufunc, inputs, shape)
+    return [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
+
+
+def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> list[Edge]:
+    held = session.hold(raw(where))
+    cut = [
+        Edge(e.parent, partial(_where_form, e, held, shape, True), e.contributing, True, e.doubt)
+        for e in edges
+    ]
+    return cut + [same_cells(w, shape, contributing=False) for w in tracked_in(where)]
+
+
+def _kept(session: Session, node: Node, where: Any, shape: Shape) -> Edge:
+    whole = Edge(node, partial(identity, shape))
+    return Edge(
+        node, partial(_where_form, whole, session.hold(raw(where)), shape, False), True, True
+    )
+
+
+def _where_form(edge: Edge, held: Held, shape: Shape, wanted: bool) -> Form:
+    from whence.arrays.compose import compose
+
+    mask = np.broadcast_to(np.asarray(held.arrays[0], dtype=bool), shape) == wanted
+    return compose(Gather(shape, shape, np.where(mask, positions(shape), -1)), edge.form())
+
+
+def _reduce(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    out = _only(kwargs.get("out"))
+    if out is not None:
+        session.before_write(raw(out))
+    array = inputs[0]
+    options = {k: v for k, v in kwargs.items() if k != "out"}
+    names = ("axis", "dtype", "out", "keepdims", "initial", "where")
+    options.update(zip(names, inputs[1:], strict=False))
+    options.setdefault("axis", 0)
+    edges = []
+    plain = ufunc.reduce(raw(array), **{k: raw(v) for k, v in kwargs.items() if k != "out"})
+    if type(array) is TrackedArray:
+        pick = _PICKS.get(ufunc)
+        edges = reduce_edges(session, array, plain, options, pick)
+    if out is not None:
+        raw(out)[...] = plain
+        return store(session, out, plain, edges, f"{ufunc.__name__}.reduce", inputs)
+    return finish(session, plain, edges, f"{ufunc.__name__}.reduce", inputs)
+
+
+def _only(out: Any) -> Any:
+    return out[0] if isinstance(out, tuple) else out
+
+
+def _accumulate(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    array = inputs[0]
+    axis = kwargs.get("axis", inputs[1] if len(inputs) > 1 else 0)
+    out = _only(kwargs.get("out"))
+    node = array.node_ if type(array) is TrackedArray else None
+    if out is not None:
+        session.before_write(raw(out))
+    result = ufunc.accumulate(*raw(inputs), **raw(kwargs))
+    edges = [] if node is None else [Edge(node, partial(scanned, result.shape, axis))]
+    if node is not None and ufunc in CHOICES:
+        from whence.arrays.rules.order import running_choice
+
+        held = session.hold(array.data_, result)
+        rule = partial(running_choice, held, axis)
+        edges = [Edge(node, rule, by_values=True), Edge(node, edges[0].rule, False)]
+    op = f"{ufunc.__name__}.accumulate"
+    if out is not None:
+        return store(session, out, result, edges, op, inputs)
+    return finish(session, result, edges, op, inputs)
+
+
+def _outer(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    one, two = inputs
+    left, right = np.ndim(raw(one)), np.ndim(raw(two))
+    first = one[(...,) + (None,) * right] if type(one) is TrackedArray else (
+        np.reshape(one, np.shape(one) + (1,) * right)
+    )  # fmt: skip
+    second = two[(None,) * left + (...,)] if type(two) is TrackedArray else two
+    return ufunc(first, second, **kwargs)
+
+
+def _reduceat(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    array, indices = inputs[0], inputs[1]
+    axis = kwargs.get("axis", inputs[2] if len(inputs) > 2 else 0)
+    result = ufunc.reduceat(*raw(inputs), **raw(kwargs))
+    edges = []
+    if type(array) is TrackedArray:
+        held = session.hold(raw(indices))
+        edges.append(Edge(array.node_, partial(segments, held, result.shape, array.shape, axis)))
+    edges += [same_for(t, result.shape) for t in tracked_in(indices)]
+    return finish(session, result, edges, f"{ufunc.__name__}.reduceat", inputs)
+
+
+def same_for(operand: TrackedArray, shape: Shape) -> Edge:
+    """Influence of every cell of an operand that steers where things go."""
+    from whence.arrays.rules.base import all_cells
+
+    return all_cells(operand, shape, False)
+
+
+def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
+    """`ufunc.at(target, key, value)`: the target keeps its cells and gains those of the value."""
+    target, key = inputs[0], inputs[1]
+    session.before_write(raw(target))
+    ufunc.at(*raw(inputs))
+    if type(target) is not TrackedArray:
+        for operand in tracked_in(list(inputs)):
+            session.escape(operand.node_, f"{ufunc.__name__}.at on a plain array")
+        return
+    shape = target.data_.shape
+    edges = [Edge(target.node_, partial(identity, shape))]
+    held = session.hold(*(raw(key) if isinstance(key, tuple) else (raw(key),)))
+    for value in inputs[2:]:
+        if type(value) is TrackedArray:
+            rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
+            edges.append(Edge(value.node_, rule, by_values=True))
+    edges += [same_for(t, shape) for t in tracked_in(key)]
+    session.overwrite(target, Node(shape, edges, f"{ufunc.__name__}.at"), None)
+
+
+def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
+    from whence.arrays.forms import pairs
+
+    key = tuple(held.arrays) if is_tuple else held.arrays[0]
+    target = positions(shape)[key]
+    source = np.broadcast_to(positions(in_shape), target.shape)
+    return pairs(shape, in_shape, target.reshape(-1), source.reshape(-1))

@@ -1,0 +1,207 @@
+"""The tracked array: behaves as an ndarray, and records where its cells come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from whence.arrays.graph import Node
+from whence.arrays.session import Array, Session
+
+FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Hooks:
+    """What tracked arrays call; the rules fill it in when they are imported."""
+
+    __slots__ = ("function", "get", "method", "put", "set_shape", "ufunc")
+    function: Callable[..., Any]
+    get: Callable[..., Any]
+    method: Callable[..., Any]
+    put: Callable[..., Any]
+    set_shape: Callable[..., Any]
+    ufunc: Callable[..., Any]
+
+
+hooks = Hooks()
+
+
+class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """A stand-in for `data_`; every way out of NumPy goes through a method here, so it is seen."""
+
+    __slots__ = ("__weakref__", "data_", "node_", "scalar_", "session_")
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: Array, node: Node, session: Session, scalar: bool = False) -> None:
+        self.data_, self.node_, self.session_, self.scalar_ = data, node, session, scalar
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return hooks.ufunc(self.session_, ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        return hooks.function(self.session_, func, args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self.session_.escape(self.node_, "conversion to a plain array (__array__)")
+        return np.ndarray.astype(self.data_, dtype or self.data_.dtype, copy=True)
+
+    # values that leave, and branches on them
+
+    def __bool__(self) -> bool:
+        self.session_.steering.append(self.node_)
+        return bool(self.data_)
+
+    def __len__(self) -> int:
+        self._look_at_shape()
+        return len(self.data_)
+
+    def __hash__(self) -> int:
+        if not self.scalar_:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._leave("hash()"))
+
+    def _look_at_shape(self) -> None:
+        if self.node_.loose:
+            self.session_.steering.append(self.node_)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __float__(self) -> float:
+        return float(self._leave("float()"))
+
+    def __int__(self) -> int:
+        return int(self._leave("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._leave("complex()"))
+
+    def __index__(self) -> int:
+        return int(self._leave("use as an index").__index__())
+
+    def __str__(self) -> str:
+        if self.session_.lasting:  # printing at a prompt
+            return str(self.data_)
+        return str(self._leave("str()"))
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        return f"tracked({np.array_repr(self.data_)})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._leave("format()"), spec)
+
+    def __reduce__(self) -> Any:
+        return self._leave("pickle").__reduce__()
+
+    def _leave(self, operation: str) -> Any:
+        self.session_.escape(self.node_, operation)
+        return self.data_[()] if self.scalar_ else self.data_
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods of ndarray: known ones run as functions, others let the values leave."""
+        if name.startswith("__"):
+            raise AttributeError(f"a tracked array has no attribute {name!r}")
+        return hooks.method(self, name)
+
+    # indexing
+
+    def __getitem__(self, key: Any) -> Any:
+        return hooks.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        hooks.put(self, key, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.data_.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self.data_)))
+
+    # description: says nothing about values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of ndarray; setting it changes the array in place."""
+        self._look_at_shape()
+        found: tuple[int, ...] = self.data_.shape
+        return found
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        hooks.set_shape(self, value)
+
+    @property
+    def ndim(self) -> int:
+        """As of ndarray."""
+        return self.data_.ndim
+
+    @property
+    def size(self) -> int:
+        """As of ndarray."""
+        self._look_at_shape()
+        return self.data_.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As of ndarray."""
+        found: np.dtype[Any] = self.data_.dtype
+        return found
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """As of ndarray."""
+        return np.transpose(self)
+
+
+_NESTING = frozenset({tuple, list, dict, slice})
+
+
+def is_tracked(value: Any) -> bool:
+    """Whether a value is a tracked array."""
+    return type(value) is TrackedArray
+
+
+def raw(value: Any) -> Any:
+    """Plain arrays in place of tracked ones, also inside tuples, lists, dicts and slices."""
+    kind = type(value)
+    if kind is TrackedArray:
+        return value.data_
+    if kind is tuple or kind is list:
+        return kind([item.data_ if type(item) is TrackedArray else raw(item) for item in value])
+    if kind is dict:
+        return {key: raw(item) for key, item in value.items()}
+    if kind is slice:
+        return slice(raw(value.start), raw(value.stop), raw(value.step))
+    return value
+
+
+def tracked_in(value: Any) -> list[TrackedArray]:
+    """The tracked arrays in a value, in order."""
+    kind = type(value)
+    if kind is TrackedArray:
+        return [value]
+    if kind is dict:
+        value, kind = list(value.values()), list
+    if kind is tuple or kind is list:
+        out: list[TrackedArray] = []
+        for item in value:
+            inner = type(item)
+            if inner is TrackedArray:
+                out.append(item)
+            elif inner in _NESTING:
+                out += tracked_in(item)
+        return out
+    if kind is slice:
+        return tracked_in((value.start, value.stop, value.step))
+    return []

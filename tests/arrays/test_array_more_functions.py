@@ -1,0 +1,189 @@
+"""Calls beyond the 136: other functions, and unusual arguments, against the oracles."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from array_oracle import annotated, matrix, perturbed
+
+import whence.arrays as wa
+
+A = np.random.default_rng(5).permutation(24).astype(float)
+SQUARE = A[:16].reshape(4, 4)
+TABLE = A.reshape(4, 6)
+CUBE = A.reshape(2, 3, 4)
+LINE = A[:7]
+
+ANNOTATED = {
+    "take scalar": (lambda x: np.take(x, 2), TABLE),
+    "take flat": (lambda x: np.take(x, [5, 1, 1]), TABLE),
+    "take grid": (lambda x: np.take(x, [[0, 1], [2, 3]], axis=1), TABLE),
+    "take wrap": (lambda x: np.take(x, [7, -9], axis=0, mode="wrap"), TABLE),
+    "take_along_axis": (lambda x: np.take_along_axis(x, np.array([[1], [0], [2], [3]]), 1), TABLE),
+    "repeat list": (lambda x: np.repeat(x, [1, 0, 2, 3], axis=0), TABLE),
+    "repeat flat": (lambda x: np.repeat(x, 2), TABLE),
+    "delete slice": (lambda x: np.delete(x, slice(1, 5, 2), axis=1), TABLE),
+    "delete flat": (lambda x: np.delete(x, [0, 5, 7]), TABLE),
+    "insert several": (lambda x: np.insert(x, [1, 3], [[7.0], [8.0]], axis=0), TABLE),
+    "insert of itself": (lambda x: np.insert(x, 1, x[0], axis=0), TABLE),
+    "insert flat": (lambda x: np.insert(x, 2, 9.0), TABLE),
+    "append flat": (lambda x: np.append(x, x[0]), TABLE),
+    "roll axes": (lambda x: np.roll(x, (1, 2), axis=(0, 1)), TABLE),
+    "roll flat": (lambda x: np.roll(x, 5), TABLE),
+    "flip axes": (lambda x: np.flip(x, (0, 2)), CUBE),
+    "rot90 axes": (lambda x: np.rot90(x, axes=(1, 2)), CUBE),
+    "transpose": (lambda x: x.transpose(2, 0, 1), CUBE),
+    "ravel F": (lambda x: np.ravel(x, order="F"), TABLE),
+    "reshape F": (lambda x: np.reshape(x, (6, 4), order="F"), TABLE),
+    "reshape slice": (lambda x: x[:, 1:4].reshape(-1)[::2], TABLE),
+    "resize": (lambda x: np.resize(x, (3, 11)), TABLE),
+    "tile": (lambda x: np.tile(x, (2, 1, 2)), TABLE),
+    "tril": (lambda x: np.tril(x, -1), TABLE),
+    "diag": (lambda x: np.diag(x, 1), TABLE),
+    "diag of line": (lambda x: np.diag(x, -2), LINE),
+    "diagonal": (lambda x: np.diagonal(x, 1, 0, 2), CUBE),
+    "trace": (lambda x: np.trace(x, axis1=1, axis2=2), CUBE),
+    "dstack": (lambda x: np.dstack([x, x[::-1]]), TABLE),
+    "stack": (lambda x: np.stack([x, x * 2, np.zeros((4, 6))], axis=1), TABLE),
+    "hstack": (lambda x: np.hstack([x[0], x[1, :2]]), TABLE),
+    "column_stack": (lambda x: np.column_stack([x[:, 0], x[:, 1:3]]), TABLE),
+    "concatenate flat": (lambda x: np.concatenate([x, x[:1]], axis=None), TABLE),
+    "block": (lambda x: np.block([[x, x[:, :1]], [x[:1], np.zeros((1, 1))]]), TABLE),
+    "meshgrid": (lambda x: np.meshgrid(x[0], x[1])[1], TABLE),
+    "array_split": (lambda x: np.array_split(x, 4, axis=1)[2], TABLE),
+    "pad constant": (lambda x: np.pad(x, ((1, 0), (2, 1))), TABLE),
+    "pad wrap": (lambda x: np.pad(x, 2, mode="wrap"), TABLE),
+    "pad symmetric": (lambda x: np.pad(x, ((0, 1), (2, 0)), mode="symmetric"), TABLE),
+    "windows": (lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, axis=1), TABLE),
+    "broadcast": (lambda x: np.broadcast_to(x[:, None], (4, 3, 6)), TABLE),
+    "newaxis": (lambda x: x[None, ..., 1:, None], CUBE),
+    "fancy pair": (lambda x: x[[0, 2, 3], [1, 1, 0]], TABLE),
+    "fancy mixed": (lambda x: x[:, [2, 0], 1:3], CUBE),
+    "fancy and slice": (lambda x: x[[1, 0], :, [2, 3]], CUBE),
+    "ix_": (lambda x: x[np.ix_([0, 2], [5, 1])], TABLE),
+    "mask": (lambda x: x[np.indices((4, 6)).sum(0) % 3 == 0], TABLE),
+    "compress": (lambda x: np.compress([True, False, True], x, axis=1), TABLE),
+    "where": (lambda x: np.where([True, False] * 3, x, x[::-1]), TABLE),
+    "select": (lambda x: np.select([np.eye(4, 6) > 0, np.tri(4, 6) > 0], [x, x + 1], -1), TABLE),
+    "sum axes": (lambda x: np.sum(x, axis=(0, 2)), CUBE),
+    "sum keepdims": (lambda x: x.sum(axis=(1,), keepdims=True), CUBE),
+    "mean": (lambda x: x.mean(axis=-1), CUBE),
+    "cumsum flat": (lambda x: np.cumsum(x), TABLE),
+    "max axes": (lambda x: np.max(x, axis=(0, 2)), CUBE),
+    "max all": (lambda x: np.max(x), CUBE),
+    "min keepdims": (lambda x: x.min(axis=1, keepdims=True), CUBE),
+    "max where": (lambda x: np.max(x, axis=1, where=np.tri(4, 6) > 0, initial=-5), TABLE),
+    "sort flat": (lambda x: np.sort(x, axis=None), TABLE),
+    "partition": (lambda x: np.partition(x, (1, 3), axis=0), TABLE),
+    "dot cube": (lambda x: np.dot(x, x[0].T), CUBE),
+    "matmul batch": (lambda x: x @ np.swapaxes(x, 1, 2), CUBE),
+    "matmul vector": (lambda x: x[0, 0] @ np.swapaxes(x, 1, 2), CUBE),
+    "inner": (lambda x: np.inner(x, x[0]), CUBE),
+    "tensordot": (lambda x: np.tensordot(x, x, axes=([0, 2], [0, 2])), CUBE),
+    "einsum": (lambda x: np.einsum("ijk,ik->kj", x, x[:, 0]), CUBE),
+    "einsum implicit": (lambda x: np.einsum("ij,kj", x, x), TABLE),
+    "einsum diagonal": (lambda x: np.einsum("ii->i", x), SQUARE),
+    "einsum trace": (lambda x: np.einsum("ii", x), SQUARE),
+    "einsum dots": (lambda x: np.einsum("...i,i...->...", x[0], x[0]), SQUARE[None].repeat(2, 0)),
+    "outer": (lambda x: np.outer(x[:2], x[2]), TABLE),
+    "outer ufunc": (lambda x: np.multiply.outer(x[0], x[1, :2]), TABLE),
+    "kron": (lambda x: np.kron(x[:2, :2], x[2:4, :3]), TABLE),
+    "kron ranks": (lambda x: np.kron(x[0, :2], x[1:3, :2]), TABLE),
+    "cross": (lambda x: np.cross(x[:, :3], x[0, 3:]), TABLE),
+    "cross axis": (lambda x: np.cross(x[:3], x[1:], axis=0), TABLE),
+    "convolve": (lambda x: np.convolve(x[:2], x, "same"), LINE),
+    "correlate": (lambda x: np.correlate(x[:2], x, "same"), LINE),
+    "correlate full": (lambda x: np.correlate(x[:3], x, "full"), LINE),
+    "diff twice": (lambda x: np.diff(x, 2, axis=0, append=x[:1]), TABLE),
+    "ediff1d": (lambda x: np.ediff1d(x, to_begin=x[0, :2], to_end=7), TABLE),
+    "trapezoid": (lambda x: np.trapezoid(x, x=x[0], axis=1), TABLE),
+    "apply_along_axis": (lambda x: np.apply_along_axis(lambda v: v[::2] + v[0], 0, x), TABLE),
+    "apply_along_axis sum": (lambda x: np.apply_along_axis(np.sum, 1, x), CUBE),
+    "reduceat": (lambda x: np.add.reduceat(x, [0, 2, 1], axis=1), TABLE),
+    "accumulate": (lambda x: np.multiply.accumulate(x, axis=1), TABLE),
+    "unstack": (lambda x: list(x)[1], TABLE),
+    "round": (lambda x: x.round(), TABLE),
+    "vander": (lambda x: np.vander(x, 3), LINE),
+    "polyval": (lambda x: np.polyval(x, 0.5), LINE),
+    "in place": (lambda x: _in_place(x.copy()), TABLE),
+    "copyto": (lambda x: _copyto(x.copy()), TABLE),
+    "fill_diagonal": (lambda x: _diagonal(x.copy()), SQUARE),
+    "put_along_axis": (lambda x: _along(x.copy()), TABLE),
+}  # fmt: skip
+
+CHANGED = {
+    "sum where": (lambda x: np.sum(x, axis=1, where=np.tri(4, 6) > 0), TABLE),
+    "gradient": (lambda x: np.gradient(x), LINE),
+    "gradient spaced": (lambda x: np.gradient(x, 0.5, axis=1), TABLE),
+    "norm": (lambda x: np.linalg.norm(x, axis=1), TABLE),
+    "norm all": (lambda x: np.linalg.norm(x), TABLE),
+    "solve": (lambda x: np.linalg.solve(x + 30 * np.eye(4), x[:, :2]), SQUARE),
+    "inv": (lambda x: np.linalg.inv(x + 30 * np.eye(4)), SQUARE),
+    "det": (lambda x: np.linalg.det(x.reshape(2, 3, 4)[:, :2, :2]), TABLE),
+    "fft": (lambda x: np.fft.fft(x, axis=1).real[:, 1] + np.fft.fft(x, axis=1).imag[:, 1], TABLE),
+    "clip": (lambda x: np.clip(x, 3.5, 15.5), TABLE),
+    "nanmedian": (lambda x: np.nanmedian(np.where(x > 12.5, np.nan, x), axis=1), TABLE),
+    "quantile many": (lambda x: np.quantile(x, [0.2, 0.5, 0.9], axis=1), TABLE),
+    "quantile lower": (lambda x: np.quantile(x, 0.3, axis=0, method="lower"), TABLE),
+    "quantile hazen": (lambda x: np.quantile(x, 0.3, axis=(0, 2), method="hazen"), CUBE),
+    "percentile keep": (lambda x: np.percentile(x, 40, keepdims=True), TABLE),
+    "average": (lambda x: np.average(x, axis=1, weights=x + 1), TABLE),
+    "nanmean": (lambda x: np.nanmean(np.where(x > 12.5, np.nan, x), axis=1), TABLE),
+    "std": (lambda x: x.std(axis=0, ddof=1), TABLE),
+    "interp": (lambda x: np.interp([1.5, 4.2, 30], np.sort(x), x), LINE),
+    "logical": (lambda x: np.hypot(x, 2) * np.arctan2(x, 3), TABLE),
+}
+
+
+def _in_place(x: Any) -> Any:
+    x[1:] += x[:-1]
+    x[:, ::2] *= 2
+    x[0] = x[3]
+    return x
+
+
+def _copyto(x: Any) -> Any:
+    np.copyto(x[:2], x[2:], where=np.array([True, False] * 3))
+    np.putmask(x, np.tri(4, 6) > 0, x[0])
+    np.place(x, np.eye(4, 6) > 0, [1.0, 2.0])
+    return x
+
+
+def _diagonal(x: Any) -> Any:
+    np.fill_diagonal(x, x[1])
+    return x
+
+
+def _along(x: Any) -> Any:
+    np.put_along_axis(x, np.array([[1], [0], [2], [3]]), x[:, :1], axis=1)
+    return x
+
+
+def found_by_rules(call: Any, array: Any) -> tuple[wa.Provenance, Any]:
+    result = wa.track(lambda x: call(x))(array.copy())
+    plain = call(array.copy())
+    assert type(result) is type(plain)
+    assert np.array_equal(result, plain, equal_nan=True)
+    found = wa.provenance(result)
+    assert found.grade == "exact", found.notes
+    return found, matrix(found.relation("x").form)
+
+
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_as_annotated(name: str) -> None:
+    call, array = ANNOTATED[name]
+    found, mine = found_by_rules(call, array)
+    wanted = annotated(call, call, [array])
+    assert wanted is not None
+    assert np.array_equal(mine, wanted[0])
+    for cell in range(0, len(mine), 5):
+        index = np.unravel_index(cell, found.shape) if found.shape else ()
+        flat = found.cells(index)["x"].positions()
+        assert np.array_equal(flat, np.flatnonzero(mine[cell]))
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_as_changed(name: str) -> None:
+    call, array = CHANGED[name]
+    _, mine = found_by_rules(call, array)
+    assert np.array_equal(mine, perturbed(call, [array], [1e-5])[0])
