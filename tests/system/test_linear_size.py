@@ -44,8 +44,14 @@ PIPELINES = {
         WITH totals AS (SELECT customer, sum(amount) AS total FROM orders GROUP BY customer)
         SELECT o.id, a.total, b.total AS other FROM orders o
         JOIN totals a ON o.customer = a.customer JOIN totals b ON o.id % 20 = b.customer""",
+    "semi join": """
+        SELECT id FROM orders o
+        WHERE EXISTS (SELECT 1 FROM orders i WHERE i.customer = o.customer AND i.amount > 900)""",
+    "semi join by one key": """
+        SELECT id FROM orders WHERE customer IN (SELECT customer FROM orders WHERE amount > 500)""",
     "distinct below a join": """
         SELECT id FROM orders JOIN (SELECT DISTINCT customer AS c FROM orders) ON customer = c""",
+    "intersect": "SELECT amount FROM orders INTERSECT SELECT amount FROM orders WHERE id > 100",
 }
 
 

@@ -189,11 +189,6 @@ def rename(shape: Witness, names: Mapping[str, str]) -> Witness:
             assert_never(shape)
 
 
-def bounded(shape: Witness) -> bool:
-    """Whether a witness of this shape has a fixed size, so that copying it is harmless."""
-    return not any(isinstance(inner, Members) for inner in walk(shape))
-
-
 def is_bare(element: Witness, flags: tuple[str, ...]) -> bool:
     """Whether a list holds a member's only slot as it is, not in a struct."""
     return not flags and len(slots(element)) == 1

@@ -305,10 +305,6 @@ class Gateway:
         """`collect_list(value)`, resolved."""
         return self._aggregates.CollectList(value).toAggregateExpression()
 
-    def first(self, value: Expression) -> Expression:
-        """`first(value)`, resolved."""
-        return self._aggregates.First(value, False).toAggregateExpression()
-
     def extreme(self, kind: str, value: Expression, when: Expression | None) -> Expression:
         """`min(value)` or `max(value)`, with a FILTER clause if there is one."""
         function = getattr(self._aggregates, kind)(value)

@@ -155,7 +155,7 @@ def _finished(
         slots[str(attribute.name())] = attribute
     plan = gateway.project([*columns, *added], plan)
     sides = tuple(side for side in noted if not isinstance(side.element, Nothing))
-    return Opaque(Traced(plan, slots, shape, identifying=False), sides, exact=False)
+    return Opaque(Traced(plan, slots, shape), sides, exact=False)
 
 
 def _restored(
@@ -174,7 +174,7 @@ def _restored(
     }
     plan = gateway.project([*columns[:width], *aliases.values()], plan)
     slots = {name: alias.toAttribute() for name, alias in aliases.items()}
-    return Opaque(Traced(plan, slots, traced.shape, identifying=False), (), exact=True)
+    return Opaque(Traced(plan, slots, traced.shape), (), exact=True)
 
 
 # --- The three families ----------------------------------------------------------------------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from whence import plan as ops
-from whence.algebra.witness import Members, bounded, product
+from whence.algebra.witness import product
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
-from whence.spark.instrument.groups import collect
-from whence.spark.instrument.traced import Context, Traced, group_slot, own_slots
+from whence.spark.instrument.traced import Context, Traced, group_slot
 
 
 def join(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Traced:
@@ -17,17 +14,10 @@ def join(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Trac
     match operator.type:
         case "anti":
             return _one_sided(context, operator, node, copied)
-        case "semi" if context.policy == "list" and _is_one_table(operator.children[0]):
-            return _semi_listed(context, operator, node, copied)
         case "semi" | "existence":
             return _semi_keyed(context, operator, node, copied)
         case _:
             return _two_sided(context, operator, node)
-
-
-def _is_one_table(operator: ops.Operator) -> bool:
-    """Whether no join stands below: else Spark moves the semi join down, which a list prevents."""
-    return not any(isinstance(op, ops.Join) for op in ops.walk(operator))
 
 
 def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:
@@ -38,7 +28,7 @@ def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:
     attributes = {a.name(): a for a in context.gateway.output(plan)}
     slots = {name: attributes[name] for name in (*left.slots, *right.slots)}
     shape = product(left.shape, right.shape)
-    return Traced(plan, slots, shape, left.identifying and right.identifying)
+    return Traced(plan, slots, shape)
 
 
 def _one_sided(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Traced:
@@ -51,72 +41,6 @@ def _semi_keyed(context: Context, operator: ops.Join, node: Plan, copied: bool) 
     """The left row, and the matching right rows by the left values that the condition looks at."""
     traced = _one_sided(context, operator, node, copied)
     return group_slot(context, traced, operator, bound_expressions(context.gateway, node))
-
-
-def _semi_listed(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Traced:
-    """The left row with its matching right rows listed, in the same job.
-
-    left LEFT SEMI JOIN right ON c
-      →  SELECT first(left columns), collect_list(right slots)
-         FROM left JOIN right ON c GROUP BY left slots, left join keys
-
-    Grouping by the join keys as well lets Spark reuse the join's partitioning. It needs left slots
-    that tell rows apart and can be grouped by, and a place where the list is not copied. Without
-    a left side in the condition all rows have the same matches, which are stored once instead.
-    """
-    gateway = context.gateway
-    left = family.instrument(context, operator.children[0], node.left(), copied=True)
-    copies = copied or not bound_expressions(gateway, node)
-    if copies or not left.identifying or not bounded(left.shape) or not left.slots:
-        return _semi_keyed(context, operator, node, copied)
-    right = family.instrument(context, operator.children[1], node.right(), copied=True)
-    if not own_slots(right):
-        return _semi_keyed(context, operator, node, copied)
-    condition = node.condition()
-    inner = gateway.join(
-        left.plan, right.plan, "inner", condition.get() if condition.isDefined() else None
-    )
-    keys = [a for a in _left_join_keys(gateway, node) if _groupable(a)]
-    key_ids = {a.exprId().id() for a in keys}
-    slot_ids = {a.exprId().id() for a in left.slots.values()}
-    grouping = [*left.slots.values(), *keys]
-    columns = []
-    for attribute in gateway.output(left.plan):
-        expr_id = attribute.exprId().id()
-        if expr_id in key_ids or expr_id in slot_ids:
-            columns.append(attribute)
-        else:
-            first = gateway.first(attribute)
-            columns.append(gateway.alias(first, attribute.name(), attribute.exprId()))
-    name = gateway.fresh("m")
-    alias = gateway.alias(collect(gateway, own_slots(right), ()), name)
-    plan = gateway.aggregate(grouping, [*columns, alias], inner)
-    plan = gateway.project([*gateway.output(left.plan), alias.toAttribute()], plan)
-    members = Members(name, operator.id, right.shape)
-    slots = {**left.slots, name: alias.toAttribute()}
-    return Traced(plan, slots, product(left.shape, members), True)
-
-
-def _left_join_keys(gateway: Gateway, node: Plan) -> list[Any]:
-    """Left attributes that stand alone on one side of an equality in the condition."""
-    left = {a.exprId().id() for a in gateway.output(node.left())}
-    found: dict[int, Any] = {}
-    condition = node.condition()
-    pending = [condition.get()] if condition.isDefined() else []
-    while pending:
-        expression = pending.pop()
-        kind = gateway.kind(expression)
-        if kind == "And":
-            pending.extend(gateway.items(expression.children()))
-        elif kind in ("EqualTo", "EqualNullSafe"):
-            for side in gateway.items(expression.children()):
-                if gateway.kind(side) == "AttributeReference" and side.exprId().id() in left:
-                    found[side.exprId().id()] = side
-    return list(found.values())
-
-
-def _groupable(attribute: Any) -> bool:
-    return "map<" not in attribute.dataType().catalogString()
 
 
 def bound_expressions(gateway: Gateway, node: Plan) -> list[Expression]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whence.algebra.witness import Nothing
 from whence.plan import Operator, Sample
 from whence.spark import instrument as family
@@ -23,8 +21,7 @@ def pass_through(context: Context, operator: Operator, node: Plan, copied: bool)
     """
     again = isinstance(operator, Sample) and operator.replacement
     child = family.instrument(context, operator.children[0], node.child(), copied=copied or again)
-    kept = child.over(context.gateway.with_children(node, [child.plan]))
-    return replace(kept, identifying=False) if again else kept
+    return child.over(context.gateway.with_children(node, [child.plan]))
 
 
 def project(context: Context, operator: Operator, node: Plan, copied: bool) -> Traced:

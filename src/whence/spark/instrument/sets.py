@@ -11,7 +11,7 @@ from whence.spark.instrument.traced import Context, Traced, group_slot
 def all_rows(context: Context, operator: ops.Except | ops.Intersect, node: Plan) -> Traced:
     """The operator as it is; equal rows of the left, and for INTERSECT of the right, are groups."""
     columns = context.gateway.output(node)
-    traced = Traced(node, {}, Nothing(), identifying=False)
+    traced = Traced(node, {}, Nothing())
     traced = group_slot(context, traced, operator, columns, f"{operator.id}/left")
     if isinstance(operator, ops.Intersect):
         traced = group_slot(context, traced, operator, columns, f"{operator.id}/right")

@@ -17,14 +17,12 @@ Policy = Literal["list", "key"]
 class Traced:
     """A plan that gives the rows of an operator, and beside them the slots of their witness.
 
-    `slots` maps a slot's name to its attribute. `identifying` says that no two rows have the same
-    slots, so that a row can be told by them.
+    `slots` maps a slot's name to its attribute.
     """
 
     plan: Plan
     slots: Mapping[str, Any]
     shape: Witness
-    identifying: bool = True
 
     def over(self, plan: Plan) -> Traced:
         """The same witness over another plan that still gives the slots."""
@@ -56,7 +54,7 @@ def with_slot(context: Context, traced: Traced, name: str, value: Any, part: Wit
     alias = gateway.alias(value, name)
     plan = gateway.project([*gateway.output(traced.plan), alias], traced.plan)
     shape = product(traced.shape, part)
-    return Traced(plan, {**traced.slots, name: alias.toAttribute()}, shape, traced.identifying)
+    return Traced(plan, {**traced.slots, name: alias.toAttribute()}, shape)
 
 
 def group_slot(

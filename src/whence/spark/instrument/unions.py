@@ -41,8 +41,7 @@ def union(context: Context, operator: ops.Union, node: Plan, copied: bool) -> Tr
     shapes: list[Witness] = [
         rename(branch.shape, mapping) for branch, mapping in zip(branches, mappings, strict=True)
     ]
-    identifying = all(branch.identifying for branch in branches)
-    return Traced(plan, slots, Choice(tag, tuple(shapes)), identifying)
+    return Traced(plan, slots, Choice(tag, tuple(shapes)))
 
 
 def _shared_columns(

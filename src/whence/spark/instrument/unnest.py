@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whence import plan as ops
 from whence.algebra.witness import Item
 from whence.spark import instrument as family
@@ -26,7 +24,7 @@ def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
         return _inlined(context, operator, node, child)
     plan = gateway.with_arguments(node, {5: child.plan})
     shape = Item(child.shape, None, operator.id)
-    return Traced(plan, child.slots, shape, identifying=False)
+    return Traced(plan, child.slots, shape)
 
 
 def _exploded(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
@@ -70,7 +68,7 @@ def _item(
     plan = gateway.project([*gateway.output(plan), alias], plan)
     shape = Item(child.shape, name, operator.id)
     slots = {**child.slots, name: alias.toAttribute()}
-    return Traced(plan, slots, shape, child.identifying)
+    return Traced(plan, slots, shape)
 
 
 def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:
@@ -84,4 +82,4 @@ def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:
     )
     output = gateway.seq([*gateway.items(node.output()), *slots])
     plan = gateway.with_arguments(node, {0: projections, 1: output, 2: child.plan})
-    return replace(child, plan=plan, identifying=False)
+    return child.over(plan)
