@@ -35,9 +35,10 @@ def same_output(frame: Any, run: Any, ordered: bool = True) -> bool:
     return bool(plain == captured) and bool(frame.schema == run.output.schema)
 
 
-def same_traces(runs: dict[str, Any], rows: list[Any]) -> bool:
+def traces(runs: dict[str, Any], rows: list[Any]) -> dict[str, bool]:
+    """Whether all modes give the same trace, and whether that has rows."""
     found = [locators(run.trace(rows)) for run in runs.values()]
-    return bool(found[0]) and all(other == found[0] for other in found)
+    return {"traced": bool(found[0]), "same traces": all(other == found[0] for other in found)}
 
 
 def query(spark: Any, name: str, second: Second, archive: str) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def query(spark: Any, name: str, second: Second, archive: str) -> dict[str, Any]
         "output": all(same_output(frame, run) for run in runs.values()),
         "replayed": replayed,
         "modes": len(modes),
-        "traces": same_traces(runs, rows),
+        **traces(runs, rows),
     }
 
 
@@ -87,16 +88,22 @@ def other(frame: Any, archive: str) -> dict[str, Any]:
         "output": all(same_output(frame, run, ordered=False) for run in runs.values()),
         "replayed": [row.ok for row in check.rows],
         "modes": len(runs),
-        "traces": same_traces(runs, rows),
+        **traces(runs, rows),
     }
 
 
 def main(master: str, tables: str, archive: str) -> None:
-    settings = {"spark_executor_memory": "512m", "spark_executor_cores": "1"}
+    settings = {
+        "spark_executor_memory": "512m",
+        "spark_executor_cores": "1",
+        "spark_cores_max": "2",
+        "spark_scheduler_minRegisteredResourcesRatio": "1.0",
+        "spark_scheduler_maxRegisteredResourcesWaitingTime": "180s",
+    }
     spark = new_session(master, **settings)
     register(spark, Path(tables))
     second = Second(Path(tables))
-    spark.sql(QUERIES["q01"]).collect()  # by now both executors have reported
+    spark.range(10).count()  # waits until both executors have reported
     print("cluster", json.dumps(on_the_cluster(spark)), flush=True)
     for name in QUERIES:
         print(name, json.dumps(query(spark, name, second, archive)), flush=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from processes import Child, child, script
-from tpch_kit import FAILS, QUERIES
+from tpch_kit import EMPTY, FAILS, QUERIES
 
 import whence
 
@@ -90,7 +90,8 @@ def test_the_work_is_done_by_the_workers(seen, master):
 def test_captured_on_the_cluster(seen, name):
     found = seen[name]
     assert found["output"]
-    assert found["traces"]
+    assert found["same traces"]
+    assert found["traced"] == (name != EMPTY)
     assert found["replayed"]
     assert all(found["replayed"]) or name == FAILS
 
