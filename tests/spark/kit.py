@@ -18,7 +18,7 @@ from oracle import Atom, Table, Values, canonical
 import whence
 
 MODES = tuple(os.environ.get("WHENCE_MODES", "eager auto lazy").split())
-EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "1"))
 
 # Few values, so that duplicates, ties and empty matches are common; one key is more common.
 T_SCHEMA = pa.schema([("k", pa.int32()), ("a.b", pa.int64()), ("select", pa.string())])
