@@ -9,11 +9,14 @@ STAMP := $(VENV)/.installed
 demo: java $(STAMP)
 	$(BIN)/python examples/late_orders/late_orders.py
 
+# Two processes, each with its own Spark session; whole files, since they share what they set up.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
 test: java lint types contracts
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 check: java lint types contracts
-	$(BIN)/python -m pytest -q -m "not slow and not cluster and not postgresql"
+	$(PYTEST) -m "not slow and not cluster and not postgresql"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

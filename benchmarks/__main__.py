@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import arrays, tpch_run
+from benchmarks import arrays, tpch_run, tweets
 
-BENCHMARKS = {"tpch": tpch_run.main, "arrays": arrays.main}
+BENCHMARKS = {"tpch": tpch_run.main, "arrays": arrays.main, "tweets": tweets.main}
 
 if __name__ == "__main__":
     names = sys.argv[1:2] or list(BENCHMARKS)

@@ -16,7 +16,8 @@ from whence.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "late_orders" / "late_orders.py"
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "command-line.md"]
+TWEETS = ROOT / "examples" / "tweets" / "tweets.py"
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "command-line.md", ROOT / "docs" / "cells.md"]
 
 pytestmark = [
     pytest.mark.spark,
@@ -26,9 +27,9 @@ pytestmark = [
 ]
 
 
-def run_example(folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_example(folder: Path, example: Path = EXAMPLE) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, str(EXAMPLE)],
+        [sys.executable, str(example)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
@@ -40,10 +41,11 @@ def run_example(folder: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder in which the example ran, and what it printed."""
+    """The folder in which the examples ran, and what the first one printed."""
     folder = tmp_path_factory.mktemp("demo")
-    done = run_example(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for example in (TWEETS, EXAMPLE):
+        done = run_example(folder, example)
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder, done.stdout
 
 

@@ -7,6 +7,7 @@ from whence.errors import (
     CaptureError,
     EngineError,
     FormatError,
+    PatternError,
     SelectionError,
     SourceChangedError,
     SourceError,
@@ -15,6 +16,7 @@ from whence.errors import (
     WhenceError,
 )
 from whence.trace.answer import Impact, Trace
+from whence.trace.patterns import Pattern, anywhere, node, pattern
 
 __all__ = [
     "Archive",
@@ -24,6 +26,8 @@ __all__ = [
     "EngineError",
     "FormatError",
     "Impact",
+    "Pattern",
+    "PatternError",
     "Run",
     "SelectionError",
     "SourceChangedError",
@@ -32,7 +36,10 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "WhenceError",
+    "anywhere",
     "capture",
+    "node",
     "open",
+    "pattern",
     "rowwise",
 ]

@@ -6,43 +6,37 @@ it start no JVM.
 
 from __future__ import annotations
 
+import json
 import os
-import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from datetime import datetime
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence import plan as ops
-from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive as Store
-from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
+from whence.archive import Dataset, GcReport
 from whence.archive import Run as StoredRun
 from whence.errors import (
     CaptureError,
-    EngineError,
     SelectionError,
     UnknownNameError,
     UnsupportedError,
+    WhenceError,
 )
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
+from whence.trace.patterns import Pattern
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, check_source, quoted
+from whence.wiring import Engine, Shelf, commit, to_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.replay import Check
-    from whence.spark.capture import Captured
-    from whence.spark.gateway import Gateway
-    from whence.spark.rerun import Pipeline
-    from whence.spark.stored import Stored
 
 Mode = Literal["eager", "lazy", "auto"]
 Selection = Any
@@ -79,10 +73,10 @@ def capture(
         gateway = Gateway(frame.sparkSession)
         store = Store.open(archive, catalog=catalog, create=True)
         with store.writer(name, mode) as writer, _Report(progress) as report:
-            shelf = _Shelf(store, writer)
+            shelf = Shelf(store, writer)
             steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
             report("committing")
-            stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
+            stored = commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
 
 
@@ -152,7 +146,7 @@ class Run:
         self.archive = archive
         self.stored = stored
         self._session = session
-        self._engine = _Engine(archive, session)
+        self._engine = Engine(archive.store, session, lambda: self._tables.scratch_file())
 
     def __repr__(self) -> str:
         return f"<run {self.name!r} {self.id}>"
@@ -199,7 +193,7 @@ class Run:
 
         ordered = bool(self._view.step.document["ordered"])
         folder = self.archive.store.path(self._output)
-        stored = _to_stored(self._output)
+        stored = to_stored(self._output)
         with self._engine.at_work("the output was being read"):
             gateway = self._engine.gateway()
             return read_output(gateway, stored, folder, ordered, self._engine.session)
@@ -216,8 +210,11 @@ class Run:
     def trace(self, selection: Selection = None) -> Trace:
         """The inputs behind the selected output rows; without a selection, behind all of them.
 
-        A selection is SQL text over the output columns, a Column, a DataFrame, or a list of rows.
+        A selection is SQL text over the output columns, a Column, a DataFrame, a list of rows, or
+        a tree pattern (`whence.pattern`), which asks for cells and nested items alone.
         """
+        if isinstance(selection, Pattern):
+            return self._trace_cells(selection)
         return self._trace(self._chosen(selection))
 
     def impact(self, source: str, selection: Selection = None) -> Impact:
@@ -271,7 +268,19 @@ class Run:
     def _trace(self, chosen: str) -> Trace:
         backward = Backward(self._tables, self._engine)
         backward.from_output(self._view, chosen)
-        return Trace(self._tables, self._view, chosen, backward)
+        return Trace(self._tables, self._view, chosen, backward, html=_html)
+
+    def _trace_cells(self, pattern: Pattern) -> Trace:
+        from whence.trace.cells import cells_of
+        from whence.trace.patterns.match import Matcher
+
+        tables = self._tables
+        schema = json.loads(self._output.schema)
+        matched = Matcher(tables, self._output, schema).match(pattern)
+        chosen = tables.table("chosen", f"SELECT rid AS locator, true AS role FROM {matched.rows}")
+        backward = Backward(tables, self._engine)
+        cells = cells_of(tables, backward, self._view, chosen, matched.chosen)
+        return Trace(tables, self._view, chosen, backward, cells, html=_html)
 
     def _chosen(self, selection: Selection) -> str:
         return self._select(self._output, selection)
@@ -304,11 +313,17 @@ class Run:
         where = "true"
         if selection is not None:
             where = self._condition(selection, names)
-        sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
         try:
+            described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS r", dataset)
+            _check_boolean(selection, described[0][1])
+            sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
             return tables.table("chosen", sql, dataset)
+        except WhenceError:
+            raise
         except Exception as error:
-            raise _selection_error(selection, error) from error
+            raise SelectionError(
+                f"cannot select by {selection!r}: {str(error).splitlines()[0]}"
+            ) from error
 
     def _condition(self, selection: Selection, names: list[str]) -> str:
         from whence.trace.selection import as_table, condition, matching
@@ -321,102 +336,6 @@ class Run:
         name = self._tables.fresh("given")
         self._tables.register(name, table)
         return matching(name, table.column_names, names)
-
-
-# --- Between the layers ---------------------------------------------------------------------
-
-
-class _Shelf:
-    """Gives a capture its folders, and finds what earlier captures wrote."""
-
-    def __init__(self, store: Store, writer: RunWriter) -> None:
-        self._store = store
-        self._writer = writer
-        self._written: dict[str, Stored] = {}
-
-    def new_folder(self) -> tuple[str, str]:
-        return self._writer.new_dataset()
-
-    def keep(self, stored: Stored) -> None:
-        """Make a dataset of this run known to its later steps."""
-        self._written[stored.location] = stored
-
-    def snapshot(self, version: str) -> tuple[Stored, str] | None:
-        found = self._store.snapshot(version)
-        return None if found is None else (_to_stored(found), self._store.path(found))
-
-    def own(self, location: str) -> Stored | None:
-        for stored in self._written.values():
-            if location.endswith(stored.location.removeprefix("file:")):
-                return stored
-        found = self._store.dataset_at(location)
-        return None if found is None else _to_stored(found)
-
-
-class _Engine:
-    """Runs stored pipelines again, in the active Spark session or in one that it starts."""
-
-    def __init__(self, archive: Archive, session: SparkSession | None) -> None:
-        self._archive = archive
-        self._session = session
-        self._gateway: Gateway | None = None
-
-    @property
-    def session(self) -> SparkSession:
-        """The user's session unless it was stopped, the active one, or a new local one."""
-        from whence.spark.gateway import is_stopped
-        from whence.spark.session import active_or_new
-
-        if self._session is None or is_stopped(self._session):
-            self._session, self._gateway = active_or_new(), None
-        return self._session
-
-    def at_work(self, doing: str) -> AbstractContextManager[None]:
-        """What Spark fails at in here is told as an error of ours."""
-        from whence.spark.gateway import spark_errors
-
-        return spark_errors(doing, EngineError, own=False)
-
-    def gateway(self) -> Gateway:
-        from whence.spark.gateway import Gateway
-
-        session = self.session
-        if self._gateway is None:
-            self._gateway = Gateway(session)
-        return self._gateway
-
-    def frame(self, table: Any) -> DataFrame:
-        with self.at_work("traced rows were being handed over"):
-            return self.session.createDataFrame(table)
-
-    def members(
-        self, run: StoredRun, step: Step, group: str, keys: str | None
-    ) -> tuple[list[str], GroupShape]:
-        from whence.spark.files import written_files
-        from whence.spark.rerun import write_members
-
-        pipeline = self.pipeline(run, step)
-        folder = self._archive.tables.scratch_file()
-        with self.at_work("the pipeline was being run again"):
-            shape = write_members(self.gateway(), pipeline, group, keys, folder)
-            names = [name for name, _, _ in written_files(self.gateway(), folder)]
-        return [f"{folder}/{name}" for name in names], shape
-
-    def pipeline(self, run: StoredRun, step: Step) -> Pipeline:
-        """A stored step, ready to be run again; its sources must be as they were."""
-        from whence.spark.rerun import Input, Pipeline
-
-        store = self._archive.store
-        attachment = store.attachment(run.id, step.number)
-        if attachment is None:
-            raise EngineError(f"run {run.name!r} was stored without its plan")
-        view = step_view(run, step)
-        inputs = {}
-        for operator, dataset_id in view.inputs.items():
-            dataset = store.dataset(dataset_id)
-            check_source(dataset)
-            inputs[operator] = Input(_to_stored(dataset), store.file_paths(dataset))
-        return Pipeline(view.plan, attachment, inputs)
 
 
 class _Report:
@@ -443,79 +362,6 @@ class _Report:
             self._status.update(f"whence: {message}")
 
 
-def _commit(
-    writer: RunWriter, shelf: _Shelf, steps: list[Captured], seconds: float, gateway: Gateway
-) -> StoredRun:
-    for number, step in enumerate(steps):
-        for stored in step.datasets:
-            writer.add_dataset(_to_dataset(stored))
-        writer.add_step(
-            Step(
-                number=number,
-                output=step.output.id,
-                inputs=tuple(dict.fromkeys(step.inputs.values())),
-                groups=tuple(stored.id for _, stored in step.groups.values()),
-                document=_document(step),
-                attachment=step.attachment,
-            )
-        )
-    versions = {
-        "whence": metadata.version("whence"),
-        "spark": gateway.version,
-        "python": platform.python_version(),
-    }
-    return writer.commit(seconds=seconds, versions=versions)
-
-
-def _document(step: Captured) -> Mapping[str, Any]:
-    return {
-        "plan": ops.to_json(step.plan),
-        "pipeline": None if step.pipeline is step.plan else ops.to_json(step.pipeline),
-        "witness": to_json(step.shape),
-        "inputs": step.inputs,
-        "groups": {
-            name: {"shape": group_to_json(shape), "dataset": stored.id}
-            for name, (shape, stored) in step.groups.items()
-        },
-        "scopes": {name: list(slots) for name, slots in step.scopes.items()},
-        "ordered": step.ordered,
-        "exact": list(step.exact),
-        "notes": list(step.notes),
-    }
-
-
-def _to_dataset(stored: Stored) -> Dataset:
-    own = stored.kind in ("snapshot", "output", "group")
-    return Dataset(
-        id=stored.id,
-        kind=stored.kind,
-        name=stored.name,
-        location=f"datasets/{stored.id}" if own else stored.location,
-        schema=stored.schema,
-        fingerprint=stored.fingerprint,
-        files=tuple(DataFile(f.path, f.slot, f.size, f.modified, f.rows) for f in stored.files),
-        rows=stored.rows,
-        bytes=stored.bytes,
-        properties=stored.properties,
-    )
-
-
-def _to_stored(dataset: Dataset) -> Stored:
-    from whence.spark.stored import Stored, StoredFile
-
-    return Stored(
-        id=dataset.id,
-        kind=dataset.kind,
-        name=dataset.name,
-        location=dataset.location,
-        schema=dataset.schema,
-        fingerprint=dataset.fingerprint,
-        files=tuple(StoredFile(f.path, f.slot, f.size, f.modified, f.rows) for f in dataset.files),
-        rows=dataset.rows,
-        properties=dict(dataset.properties),
-    )
-
-
 def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
     import json
 
@@ -524,6 +370,12 @@ def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
         return list(properties["columns"]), list(properties["physical"])
     names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
     return names, names
+
+
+def _html(trace: Trace) -> str:
+    from whence.present.html import trace_html
+
+    return trace_html(trace)
 
 
 def _list_below(given: int | None) -> int:
@@ -553,10 +405,6 @@ def _check_frame(frame: Any) -> None:
         )
 
 
-def _selection_error(selection: Selection, error: Exception) -> Exception:
-    if isinstance(error, OSError):
-        return error
-    return SelectionError(f"cannot select by {selection!r}: {str(error).splitlines()[0]}")
-
-
-Progress = Callable[[str], None]
+def _check_boolean(selection: Selection, kind: str) -> None:
+    if kind not in ("BOOLEAN", '"NULL"'):
+        raise SelectionError(f"cannot select by {selection!r}: it is {kind}, not true or false")

@@ -3,7 +3,8 @@
     WhenceError
     ├── UnsupportedError (NotImplementedError)   a pipeline holds something whence does not know
     ├── SelectionError (ValueError)              a selection, pattern or option cannot be understood
-    │   └── UnknownNameError (LookupError)       a run, source, column or operator that is not there
+    │   ├── UnknownNameError (LookupError)       a run, source, column or operator that is not there
+    │   └── PatternError                         a tree pattern cannot be read or does not fit
     ├── ArchiveError (OSError)                   the archive cannot be read or written
     │   └── FormatError                          the archive is of another format version
     ├── SourceError (OSError)                    a source cannot be read
@@ -48,6 +49,10 @@ class UnknownNameError(SelectionError, LookupError):
         shown = ", ".join(repr(n) for n in self.available[:12])
         more = len(self.available) - 12
         return f"there is {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+class PatternError(SelectionError):
+    """A tree pattern cannot be read, or does not fit the data; says where."""
 
 
 class ArchiveError(WhenceError, OSError):

@@ -20,7 +20,7 @@ from whence.errors import ArchiveError, FormatError, WhenceError
 
 def test_missing_archive_says_how_to_make_one(new_place):
     place = new_place()
-    with pytest.raises(ArchiveError, match=r"no archive.*create=True"):
+    with pytest.raises(ArchiveError, match=r"no archive.*captur"):
         place.open()
     assert not place.location.exists()
 

@@ -5,7 +5,7 @@ from typing import Any
 import oracle
 import pytest
 from hypothesis import given
-from kit import FULL, MODES, TABLES, Pipeline, assert_output, check, few, traced
+from kit import ANY_MODE, FULL, MODES, TABLES, Pipeline, assert_output, check, few, traced
 from oracle import (
     average,
     collected,
@@ -301,6 +301,6 @@ EVERY = {**AGGREGATES, **DISTINCTS, **SETS, **PIVOTS}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 @few
-@given(tables=TABLES)
-def test_any_tables(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, EVERY[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, EVERY[name], tables, [mode])

@@ -1,10 +1,11 @@
 """Joins of every type and condition, against the oracle."""
 
+import operator
 from typing import Any
 
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, T, U, check, few
+from kit import ANY_MODE, FULL, TABLES, Pipeline, T, U, check, few
 from oracle import join, project, select, where
 
 pytestmark = pytest.mark.spark
@@ -22,6 +23,23 @@ def between(left: dict[str, Any], right: dict[str, Any]) -> Any:
     if left["a.b"] is None or right["y"] is None:
         return None
     return left["a.b"] <= right["y"] and left["a.b"] + 2 > right["y"]
+
+
+def _compare(test: Any, one: Any, other: Any) -> Any:
+    return None if one is None or other is None else test(one, other)
+
+
+def other_value(left: dict[str, Any], right: dict[str, Any]) -> Any:
+    return equal(left, right) and _compare(operator.ne, left["a.b"], right["y"])
+
+
+def smaller(left: dict[str, Any], right: dict[str, Any]) -> Any:
+    other_key = _compare(operator.ne, right["j"], 2)
+    return _compare(operator.lt, right["y"], left["a.b"]) and other_key
+
+
+def either(left: dict[str, Any], right: dict[str, Any]) -> Any:
+    return equal(left, right) or _compare(operator.eq, left["a.b"], right["y"])
 
 
 def always(left: dict[str, Any], right: dict[str, Any]) -> bool:
@@ -54,6 +72,13 @@ PIPELINES = {
     "semi": _one_sided("semi", "ON k = j", equal),
     "semi null-safe": _one_sided("semi", "ON k <=> j", same),
     "semi range": _one_sided("semi", "ON `a.b` <= y AND `a.b` + 2 > y", between),
+    "semi equal and unequal": _one_sided("semi", "ON k = j AND NOT (y = `a.b`)", other_value),
+    "semi smaller": _one_sided("semi", "ON y < `a.b` AND j != 2", smaller),
+    "semi either": _one_sided("semi", "ON k = j OR `a.b` = y", either),
+    "existence equal and unequal": Pipeline(
+        "SELECT k, EXISTS (SELECT 1 FROM u WHERE j = k AND y != `a.b`) AS e FROM t",
+        lambda t, u: project(join(t, u, "existence", other_value), {"k": "k", "e": "exists"}),
+    ),
     "semi without condition": _one_sided("semi", "", always),
     "anti": _one_sided("anti", "ON k = j", equal),
     "anti range": _one_sided("anti", "ON `a.b` <= y AND `a.b` + 2 > y", between),
@@ -111,6 +136,6 @@ def test_join(workshop: Any, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 @few
-@given(tables=TABLES)
-def test_join_any(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, PIPELINES[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_join_any(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, PIPELINES[name], tables, [mode])

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, check, few
+from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import (
     Row,
     Table,
@@ -202,6 +202,6 @@ def test_semi_join_over_sample_with_replacement(workshop: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 @few
-@given(tables=TABLES)
-def test_any_tables(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, EVERY[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, EVERY[name], tables, [mode])

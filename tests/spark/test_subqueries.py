@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, check, few
+from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import (
     Values,
     average,
@@ -190,6 +190,6 @@ ALWAYS = [name for name in PIPELINES if name != "scalar of a row"]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALWAYS)
 @few
-@given(tables=TABLES)
-def test_any_tables(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, PIPELINES[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, PIPELINES[name], tables, [mode])

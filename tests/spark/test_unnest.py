@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, check, few
+from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import Values, collected, count, explode, group, join, project, select, unpivot
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -142,6 +142,6 @@ def test_unnest(workshop: Any, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 @few
-@given(tables=TABLES)
-def test_any_tables(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, PIPELINES[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, PIPELINES[name], tables, [mode])

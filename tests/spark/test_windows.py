@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from kit import FULL, TABLES, Pipeline, check, few
+from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import Table, Values, jointly, nulls_first, over, where, windows
 
 pytestmark = pytest.mark.spark
@@ -167,6 +167,6 @@ def test_window(workshop: Any, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 @few
-@given(tables=TABLES)
-def test_any_tables(workshop: Any, name: str, tables: Any) -> None:
-    check(workshop, PIPELINES[name], tables)
+@given(tables=TABLES, mode=ANY_MODE)
+def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
+    check(workshop, PIPELINES[name], tables, [mode])

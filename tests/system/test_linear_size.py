@@ -49,6 +49,9 @@ PIPELINES = {
         WHERE EXISTS (SELECT 1 FROM orders i WHERE i.customer = o.customer AND i.amount > 900)""",
     "semi join by one key": """
         SELECT id FROM orders WHERE customer IN (SELECT customer FROM orders WHERE amount > 500)""",
+    "semi join of equal and unequal": """
+        SELECT id FROM orders o
+        WHERE EXISTS (SELECT 1 FROM orders i WHERE i.customer = o.customer AND i.id <> o.id)""",
     "distinct below a join": """
         SELECT id FROM orders JOIN (SELECT DISTINCT customer AS c FROM orders) ON customer = c""",
     "intersect": "SELECT amount FROM orders INTERSECT SELECT amount FROM orders WHERE id > 100",

@@ -17,8 +17,8 @@ same for every row, so it is stored once per step; only slots are stored per row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Collected:
+    """A column that collects values of the members, in the order in which they are listed.
+
+    `field` of a member says whether it gave an item to a list, or which item of a set is its
+    value; without a field every member gave one item.
+    """
+
+    column: int
+    field: str | None = None
+    of_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """Every member of a listed group is used; members hold the slots of `element`.
 
@@ -61,6 +74,13 @@ class Members:
     operator: str
     element: Witness
     flags: tuple[str, ...] = ()
+    collected: tuple[Collected, ...] = ()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the list holds a member's only slot as it is, not in a struct."""
+        extra = self.flags or any(c.field for c in self.collected)
+        return not extra and len(slots(self.element)) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +103,41 @@ class Item:
 Witness = Nothing | Row | Product | Choice | Members | Group | Item
 
 
+Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """What a member must fulfil: a field of the key compared with a field of the member."""
+
+    key: str
+    comparison: Comparison
+    field: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupShape:
-    """What a group of an operator looks like: the fields of its key and the shape of a member.
+    """What a group of an operator looks like: how its members are told, and a member's shape.
 
-    With `ordered`, the key's last two fields are the first and last rank of a frame, and each
-    member has its rank in the field `rank`.
+    Members have the group's `keys` as fields and fulfil its `tests`: that their rank lies in a
+    window's frame, or that a semi join's condition holds for them.
     """
 
     operator: str
     keys: tuple[str, ...]
     element: Witness
     flags: tuple[str, ...] = ()
-    ordered: bool = False
+    tests: tuple[Test, ...] = ()
+    scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each operator below, the slots of a member that tell its rows apart."""
 
 
 RANK = "rank"
+
+
+def between(low: str, high: str) -> tuple[Test, ...]:
+    """A member's rank lies between two fields of the key."""
+    return Test(low, "<=", RANK), Test(high, ">=", RANK)
 
 
 def product(*parts: Witness) -> Witness:
@@ -130,7 +169,7 @@ def children(shape: Witness) -> tuple[Witness, ...]:
             return parts
         case Choice(_, branches):
             return branches
-        case Members(_, _, element):
+        case Members(element=element):
             return (element,)
         case Item(parent):
             return (parent,)
@@ -189,11 +228,6 @@ def rename(shape: Witness, names: Mapping[str, str]) -> Witness:
             assert_never(shape)
 
 
-def is_bare(element: Witness, flags: tuple[str, ...]) -> bool:
-    """Whether a list holds a member's only slot as it is, not in a struct."""
-    return not flags and len(slots(element)) == 1
-
-
 def to_json(shape: Witness) -> dict[str, Any]:
     """A shape as JSON data.
 
@@ -209,14 +243,14 @@ def to_json(shape: Witness) -> dict[str, Any]:
             return {"kind": "product", "parts": [to_json(part) for part in parts]}
         case Choice(slot, branches):
             return {"kind": "choice", "slot": slot, "branches": [to_json(b) for b in branches]}
-        case Members(slot, operator, element, flags):
-            inner = to_json(element)
+        case Members(slot, operator, element, flags, collected):
             return {
                 "kind": "members",
                 "slot": slot,
                 "operator": operator,
-                "element": inner,
+                "element": to_json(element),
                 "flags": list(flags),
+                "collected": [[c.column, c.field, c.of_set] for c in collected],
             }
         case Group(slot, operator):
             return {"kind": "group", "slot": slot, "operator": operator}
@@ -238,8 +272,13 @@ def from_json(data: Mapping[str, Any]) -> Witness:
         case "choice":
             return Choice(data["slot"], tuple(from_json(b) for b in data["branches"]))
         case "members":
-            element = from_json(data["element"])
-            return Members(data["slot"], data["operator"], element, tuple(data["flags"]))
+            return Members(
+                slot=data["slot"],
+                operator=data["operator"],
+                element=from_json(data["element"]),
+                flags=tuple(data["flags"]),
+                collected=tuple(Collected(*c) for c in data["collected"]),
+            )
         case "group":
             return Group(data["slot"], data["operator"])
         case "item":
@@ -255,13 +294,18 @@ def group_to_json(group: GroupShape) -> dict[str, Any]:
         "keys": list(group.keys),
         "element": to_json(group.element),
         "flags": list(group.flags),
-        "ordered": group.ordered,
+        "tests": [[test.key, test.comparison, test.field] for test in group.tests],
+        "scopes": {name: list(own) for name, own in group.scopes.items()},
     }
 
 
 def group_from_json(data: Mapping[str, Any]) -> GroupShape:
     """The group shape that `group_to_json` made."""
-    element = from_json(data["element"])
     return GroupShape(
-        data["operator"], tuple(data["keys"]), element, tuple(data["flags"]), data["ordered"]
+        operator=data["operator"],
+        keys=tuple(data["keys"]),
+        element=from_json(data["element"]),
+        flags=tuple(data["flags"]),
+        tests=tuple(Test(*test) for test in data["tests"]),
+        scopes={name: tuple(own) for name, own in data["scopes"].items()},
     )

@@ -149,8 +149,8 @@ class Archive:
         text = self._storage.read_text(layout.MARKER)
         if text is None:
             raise ArchiveError(
-                f"there is no archive at {self.location} (no {layout.MARKER} in it); open it with "
-                "create=True to make one"
+                f"there is no archive at {self.location} (no {layout.MARKER} in it); capturing a "
+                "run into it makes one"
             )
         try:
             found = json.loads(text)["archive"]
@@ -179,14 +179,11 @@ def _own_catalog(location: str, create: bool) -> Catalog:
     if create:
         storage_at(location).prepare()
     elif not folder.exists():
-        raise ArchiveError(
-            f"there is no archive at {location}; capture a run into it, or open it with "
-            "create=True, to make one"
-        )
+        raise ArchiveError(f"there is no archive at {location}; capturing a run into it makes one")
     elif not (folder / layout.CATALOG).exists():
         raise ArchiveError(
-            f"{location} is not an archive: it holds no {layout.CATALOG}; open it with "
-            "create=True to make one there"
+            f"{location} is not an archive: it holds no {layout.CATALOG}; capturing a run into it "
+            "makes one"
         )
     return Catalog.open(folder / layout.CATALOG, create=create)
 

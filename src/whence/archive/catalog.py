@@ -85,8 +85,7 @@ class Catalog:
             version = catalog._version()
         if version is None:
             raise ArchiveError(
-                f"{shown} holds no archive of whence; capture a run into it, or open it with "
-                "create=True, to make one"
+                f"{shown} holds no archive of whence; capturing a run into it makes one"
             )
         if version != format_1.VERSION:
             raise FormatError(

@@ -13,13 +13,16 @@ from whence.cli.options import (
     CatalogOption,
     FormatOption,
     LimitOption,
+    PatternOption,
     RunArgument,
+    TraceFormatOption,
     WhereOption,
 )
 
 if TYPE_CHECKING:
     from whence.api import Archive
     from whence.present import Format, Report
+    from whence.trace.patterns import Pattern
 
 app = typer.Typer(
     name="whence",
@@ -107,6 +110,7 @@ def show(
 def trace(
     run: RunArgument = "latest",
     where: WhereOption = None,
+    pattern: PatternOption = None,
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only the rows of this source.")
     ] = None,
@@ -116,17 +120,35 @@ def trace(
     limit: LimitOption = None,
     archive: ArchiveOption = "provenance",
     catalog: CatalogOption = None,
-    format: FormatOption = "table",
+    format: TraceFormatOption = "table",
 ) -> None:
     """Find the input rows behind chosen output rows; without --where, behind all.
 
-    \b
-    Example:
-      whence trace late-orders --where "o_orderkey = 7" --how
-    """
-    from whence.present import trace_report
+    With --pattern, find the input cells behind cells and nested items of the output.
 
+    \b
+    Examples:
+      whence trace late-orders --where "o_orderkey = 7" --how
+      whence trace tweets --pattern "//id_str = 'lp', tweets[text = 'Hello World']"
+    """
+    from whence.present import cells_report, trace_report
+
+    if where is not None and pattern is not None:
+        raise typer.BadParameter("give --where or --pattern, not both")
     found = _open(archive, catalog).run(run)
+    if format == "html":
+        from whence.present.html import page
+
+        answer = found.trace(where if pattern is None else _pattern(pattern))
+        typer.echo(page(answer, f"{found.name}: {pattern or where or 'all rows'}", rows=limit))
+        return
+    if pattern is not None:
+        answer = found.trace(_pattern(pattern))
+        shown = _limit(limit, format)
+        _print(
+            cells_report(found.stored, answer, pattern, source=source, how=how, limit=shown), format
+        )
+        return
     answer = found.trace(where)
     _print(
         trace_report(
@@ -230,6 +252,12 @@ def _open(archive: str, catalog: str | None) -> Archive:
     from whence import api
 
     return api.open(archive, catalog=catalog)
+
+
+def _pattern(text: str) -> Pattern:
+    from whence.trace.patterns import pattern
+
+    return pattern(text)
 
 
 def _limit(limit: int | None, format: Format) -> int | None:

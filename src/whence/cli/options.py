@@ -21,6 +21,14 @@ CatalogOption = Annotated[
 FormatOption = Annotated[
     Literal["table", "json", "csv"], typer.Option("--format", "-f", help="How to print.")
 ]
+TraceFormatOption = Annotated[
+    Literal["table", "json", "csv", "html"],
+    typer.Option("--format", "-f", help="How to print; html shows cells in nested tables."),
+]
+PatternOption = Annotated[
+    str | None,
+    typer.Option(metavar="PATTERN", help="Which cells and nested items: //id = 7, tags[name]."),
+]
 WhereOption = Annotated[
     str | None,
     typer.Option(metavar="SQL", help="Which rows: a predicate in Spark's SQL."),

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from whence.archive import Run
 from whence.present.columns import columns_read
-from whence.present.fetch import EXTRA, output_grid, source_grid
-from whence.present.report import Grid, Report, dicts
+from whence.present.report import Grid, Report, dicts, distinct_names
 from whence.present.values import count, place, plain
-from whence.trace.answer import Impact, SourceRows, Trace
+from whence.trace.answer import EXTRA, Fetched, Impact, SourceRows, Trace
 from whence.trace.tables import local
 
 TOLD = 10  # rows whose polynomials are told, unless a limit says otherwise
@@ -70,8 +69,8 @@ def trace_report(
     `source` keeps one source only; `limit` bounds the rows of each table.
     """
     names = list(trace) if source is None else [source]
-    found = {name: source_grid(trace[name], limit) for name in names}
-    output = output_grid(trace, limit)
+    found = {name: _grid(trace[name].fetch(limit)) for name in names}
+    output = output_grid(trace.fetch(limit))
     told = trace.how(rows=limit or TOLD).splitlines() if how else []
     blocks: list[str | Grid] = [f"{run.name}: {count(trace.rows, 'chosen row')}"]
     if trace.rows:
@@ -81,7 +80,7 @@ def trace_report(
         blocks += _source_blocks(trace[name], _for_people(grid, read))
     if how:
         blocks.append("\n".join(["how", *(told or ["nothing was chosen"])]))
-    blocks.append(_quality(trace))
+    blocks.append(quality(trace))
     data = {
         "run": {"id": run.id, "name": run.name},
         "where": where,
@@ -133,6 +132,15 @@ def _for_people(grid: Grid, read: set[str] | None) -> Grid:
     return Grid(("file", "row", "role", *chosen.columns[3:]), chosen.rows, chosen.more)
 
 
+def _grid(found: Fetched) -> Grid:
+    return Grid(found.columns, found.rows, found.more)
+
+
+def output_grid(found: Fetched) -> Grid:
+    """Output rows, under names that differ."""
+    return Grid(distinct_names(found.columns), found.rows, found.more)
+
+
 def _columns(grid: Grid, kept: Sequence[int]) -> Grid:
     rows = [[row[i] for i in kept] for row in grid.rows]
     return Grid(tuple(grid.columns[i] for i in kept), rows, grid.more)
@@ -165,7 +173,8 @@ def _trace_records(found: dict[str, Grid], source: str | None) -> Grid:
     return Grid(("source", "file", "row", "role", "values"), records)
 
 
-def _quality(trace: Trace) -> str:
+def quality(trace: Trace) -> str:
+    """How good an answer is, in a few lines."""
     lines = [f"grade    {trace.grade}"]
     lines += [f"         {reason}" for reason in trace.reasons]
     lines += [f"replays  {trace.replays}"]
@@ -185,7 +194,7 @@ def impact_report(
     limit: int | None = None,
 ) -> Report:
     """The output rows that chosen source rows took part in."""
-    rows = output_grid(impact, limit)
+    rows = output_grid(impact.fetch(limit))
     title = (
         f"{count(impact.source_rows, 'row')} of {impact.source} took part in "
         f"{count(len(impact), 'row')} of {run.name}"

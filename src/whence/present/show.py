@@ -8,15 +8,16 @@ from typing import Any
 
 from whence import plan as ops
 from whence.archive import Dataset, Run
-from whence.errors import SourceError
+from whence.errors import ArchiveError, EngineError, SourceError
 from whence.plan import Operator, render, walk
 from whence.present.report import Grid, Report
 from whence.present.stored import Amounts, amounts
 from whence.present.text import Amount
 from whence.present.values import count, place, size
+from whence.trace.backward import Backward
 from whence.trace.grades import guarantee_of
 from whence.trace.steps import StepView, step_view
-from whence.trace.tables import Tables, check_source
+from whence.trace.tables import LOCATOR, Tables, check_source
 
 # Each gives as many rows as it gets.
 _KEEPS_ROWS = (
@@ -38,14 +39,20 @@ class _Line:
     operator: Operator
     tree: str
     rows: int | None
+    traced: int | None
     bytes: int | None
+
+
+# Counting what all rows came through takes about a second for so many locators.
+_MAX_COUNTED = 10_000_000
 
 
 def show_report(run: Run, tables: Tables) -> Report:
     """A run in full."""
     views = [step_view(run, step) for step in run.steps]
     known = {i: _amounts(tables, i, views) for view in views for i in _datasets(view)}
-    lines = [line for view in views for line in _lines(view, known)]
+    counts = _traced(tables, views[-1], known)
+    lines = [line for view in views for line in _lines(view, known, counts)]
     guarantee, reasons = guarantee_of(views[-1:])
     single, _ = guarantee_of(views[-1:], one_row=True)
     notes = [n for step in run.steps for n in step.document.get("notes", ())]
@@ -94,10 +101,31 @@ def _changed(tables: Tables, views: list[StepView]) -> list[str]:
     return found
 
 
+def _traced(
+    tables: Tables, view: StepView, known: Mapping[str, tuple[Dataset, Amounts | None]]
+) -> Mapping[tuple[str, int, str], int]:
+    """How many rows of each operator the output came from, if that is stored and not too much."""
+    if sum(found.locators for _, found in known.values() if found) > _MAX_COUNTED:
+        return {}
+    output = known[view.step.output][0]
+    backward = Backward(tables, None)
+    try:
+        rows = tables.rows(output, ["1 AS x"])
+        chosen = tables.table("chosen", f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows})")
+        backward.from_output(view, chosen)
+    except (EngineError, ArchiveError):
+        return {}
+    return backward.counts
+
+
 # --- The tree -------------------------------------------------------------------------------
 
 
-def _lines(view: StepView, known: Mapping[str, tuple[Dataset, Amounts | None]]) -> list[_Line]:
+def _lines(
+    view: StepView,
+    known: Mapping[str, tuple[Dataset, Amounts | None]],
+    counts: Mapping[tuple[str, int, str], int],
+) -> list[_Line]:
     rows: dict[str, int | None] = {}
     sizes: dict[str, int | None] = {}
     for source, dataset_id in view.inputs.items():
@@ -111,8 +139,16 @@ def _lines(view: StepView, known: Mapping[str, tuple[Dataset, Amounts | None]]) 
         operator = shape.operator.partition("/")[0]
         sizes[operator] = (sizes.get(operator) or 0) + known[group][0].bytes
     _spread(view.plan, rows)
+    number = view.step.number
     return [
-        _Line(view.step.number, operator, tree, rows.get(operator.id), sizes.get(operator.id))
+        _Line(
+            step=number,
+            operator=operator,
+            tree=tree,
+            rows=rows.get(operator.id),
+            traced=counts.get((view.run.id, number, operator.id)),
+            bytes=sizes.get(operator.id),
+        )
         for operator, tree in zip(walk(view.plan), _tree(view.plan), strict=True)
     ]
 
@@ -137,9 +173,9 @@ def _tree(plan: Operator) -> list[str]:
 def _plan_grid(lines: list[_Line], several: bool) -> Grid:
     rows = []
     for line in lines:
-        numbers = (_number(line.rows), _bytes(line.bytes))
+        numbers = (_number(line.rows), _number(line.traced), _bytes(line.bytes))
         rows.append((*([line.step] if several else []), *numbers, line.tree))
-    names = ("rows", "bytes", "operator")
+    names = ("rows", "traced", "bytes", "operator")
     return Grid(("step", *names) if several else names, rows)
 
 
@@ -153,10 +189,18 @@ def _bytes(value: int | None) -> str:
 
 def _records(lines: list[_Line]) -> Grid:
     return Grid(
-        ("step", "operator", "kind", "description", "rows", "bytes"),
+        ("step", "operator", "kind", "description", "rows", "traced", "bytes"),
         [
-            (n.step, n.operator.id, n.operator.kind, ops.describe(n.operator), n.rows, n.bytes)
-            for n in lines
+            (
+                line.step,
+                line.operator.id,
+                line.operator.kind,
+                ops.describe(line.operator),
+                line.rows,
+                line.traced,
+                line.bytes,
+            )
+            for line in lines
         ],
     )
 
@@ -230,6 +274,7 @@ def _data(
                 "description": ops.describe(line.operator),
                 "inputs": [child.id for child in line.operator.inputs],
                 "rows": line.rows,
+                "traced": line.traced,
                 "bytes": line.bytes,
             }
             for line in lines

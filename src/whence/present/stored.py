@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whence.algebra.witness import Members, Row, Witness, is_bare, slots, walk
+from whence.algebra.witness import Members, Row, Witness, slots, walk
 from whence.archive import Dataset
 from whence.trace.tables import Tables, local, text
 
@@ -51,7 +51,7 @@ def _locator_columns(shape: Witness) -> set[str]:
     """The slots that hold locators, and the lists that hold them bare."""
     names = {part.slot for part in walk(shape) if isinstance(part, Row)}
     for part in walk(shape):
-        if isinstance(part, Members) and is_bare(part.element, part.flags):
+        if isinstance(part, Members) and part.is_bare:
             names |= {part.slot} if set(slots(part.element)) <= names else set()
     return names
 

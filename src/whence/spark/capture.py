@@ -22,7 +22,6 @@ from whence.algebra.witness import (
     Members,
     Witness,
     children,
-    is_bare,
     slots,
     walk,
 )
@@ -107,6 +106,7 @@ class Capture:
         node = normalise(gateway.session, gateway.analysed(frame))
         node.setAnalyzed()
         self._steps: list[Captured] = []
+        self._maker = Leaves(gateway, self._shelf)
         self._capture(node, self._mode, frame.schema.json())
         return self._steps
 
@@ -211,14 +211,16 @@ class Capture:
         self, operator: Operator, node: Plan, found: dict[str, Found]
     ) -> tuple[dict[str, Traced], dict[str, str], list[Stored]]:
         """The traced leaf of each source, the dataset each reads, and those datasets."""
-        maker = Leaves(self._gateway, self._shelf)
-        needed = _needed(self._gateway, operator, node)
+        maker = self._maker
+        kept = maker.kept(found, _needed(self._gateway, operator, node))
         leaves: dict[str, Traced] = {}
         inputs: dict[str, str] = {}
         datasets: dict[str, Stored] = {}
         for source in ops.sources(operator):
             name = source.name
-            traced, stored = maker.traced(found[source.id], source.id, name, needed)
+            traced, stored = maker.traced(
+                found[source.id], source.id, name, kept.get(source.id, ())
+            )
             if stored.id not in datasets:
                 stored = _with_own_name(stored, [d.name for d in datasets.values()])
                 datasets[stored.id] = stored
@@ -357,9 +359,9 @@ def _key_frames(frame: DataFrame, shape: Witness, group: str) -> Iterator[DataFr
     match shape:
         case Group(slot, operator) if operator == group:
             yield frame.where(F.col(f"`{slot}`").isNotNull()).select(f"`{slot}`.*")
-        case Members(slot, _, element, flags):
+        case Members(slot=slot, element=element):
             if _refers(element, group):
-                if is_bare(element, flags):
+                if shape.is_bare:
                     inner = frame.select(F.explode(f"`{slot}`").alias(slots(element)[0]))
                 else:
                     inner = frame.select(F.inline(f"`{slot}`"))

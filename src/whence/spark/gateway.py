@@ -30,6 +30,10 @@ Plan = Any
 Expression = Any
 
 
+_NESTED_PRUNING = (
+    "spark.sql.optimizer.nestedSchemaPruning.enabled",
+    "spark.sql.optimizer.expression.nestedPruning.enabled",
+)
 # Set in a session of our own beside the user's. Timestamps that DuckDB reads as Spark means them.
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -171,6 +175,15 @@ class Gateway:
     def null_safe_equal(self, left: Expression, right: Expression) -> Expression:
         """`left <=> right`."""
         return self.jvm.org.apache.spark.sql.catalyst.expressions.EqualNullSafe(left, right)
+
+    def not_null(self, value: Expression) -> Expression:
+        """`value IS NOT NULL`."""
+        return self.jvm.org.apache.spark.sql.catalyst.expressions.IsNotNull(value)
+
+    def default_false(self, value: Expression) -> Expression:
+        """`coalesce(value, false)`."""
+        expressions = self.jvm.org.apache.spark.sql.catalyst.expressions
+        return expressions.Coalesce(self.seq([value, self.literal(False)]))
 
     def close_to(self, left: Expression, right: Expression) -> Expression:
         """Whether two floating-point numbers are equal but for rounding, or both null."""
@@ -604,8 +617,27 @@ class Gateway:
         started = time.monotonic()
         try:
             writer.parquet(folder)
+        except Exception as error:
+            if "INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND" not in str(error):
+                raise
+            self._write_unpruned(writer, folder)
         finally:
             Gateway.total_job_seconds += time.monotonic() - started
+
+    def _write_unpruned(self, writer: Any, folder: str) -> None:
+        """Once more, reading nested columns whole.
+
+        Spark's pruning of nested columns around generators loses one of several fields in some
+        plans, and then fails.
+        """
+        before = {key: self._java.conf().get(key) for key in _NESTED_PRUNING}
+        for key in before:
+            self._java.conf().set(key, "false")
+        try:
+            writer.mode("overwrite").parquet(folder)
+        finally:
+            for key, value in before.items():
+                self._java.conf().set(key, value)
 
     def content_digest(self, folder: str, schema: str) -> str:
         """A digest of the rows in a folder and of their places, computed by Spark."""

@@ -8,17 +8,17 @@ is flat, one row per member, whatever the size of a group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import RANK, GroupShape, Members
+from whence.algebra.witness import RANK, GroupShape, Members, Test, between
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.groups import find_flags, grouping, listed
-from whence.spark.instrument.joins import bound_expressions
+from whence.spark.instrument.joins import bound_expressions, split_condition
 from whence.spark.instrument.traced import key_names, own_slots
 from whence.spark.instrument.windows import rank_column
 
@@ -45,6 +45,13 @@ def find_members(
 
     `node` is the operator's node, or the subquery's or pipeline's plan for a scalar or root group.
     """
+    plan, shape = _find(context, operator, node, group, bounds)
+    return plan, replace(shape, scopes=dict(context.scopes))
+
+
+def _find(
+    context: Context, operator: Operator, node: Plan, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
     if group in (ROOT, LIMITED_ROOT):
         return _root(context, operator, node, group, bounds)
     if group.endswith("/scalar"):
@@ -89,7 +96,7 @@ def _root(
     asked, right = _comparable(gateway, bounds.plan, wanted, columns)
     tests = [_same(gateway, c, w) for c, w in zip(left, right, strict=True) if not _is_void(c)]
     joined = gateway.join(plan, asked, "inner", gateway.conjunction(tests))
-    return _flat(gateway, joined, [kid], traced, group, ())
+    return _flat(gateway, joined, [kid], traced, group)
 
 
 def _comparable(
@@ -147,7 +154,7 @@ def _scalar(
         return _aggregate(context, operator, node, group, None)
     traced = instrument(context, operator, node)
     key = gateway.alias(gateway.literal(True), "k0")
-    return _flat(gateway, traced.plan, [key], traced, group, ())
+    return _flat(gateway, traced.plan, [key], traced, group)
 
 
 def _aggregate(
@@ -163,7 +170,7 @@ def _aggregate(
     traced = listed(context, operator, node, named, restricted)
     keyed = [key.toAttribute() for key in named]
     if not isinstance(traced.shape, Members):
-        return _flat(gateway, traced.plan, keyed, traced, group, ())
+        return _flat(gateway, traced.plan, keyed, traced, group)
     return _exploded(gateway, traced, keyed, traced.shape, group)
 
 
@@ -192,7 +199,7 @@ def _by_values(
     """Rows told by the values of some expressions over them."""
     gateway = context.gateway
     plan = _restrict(gateway, child.plan, keys, bounds)
-    return _flat(gateway, plan, _named(gateway, keys), child, group, ())
+    return _flat(gateway, plan, _named(gateway, keys), child, group)
 
 
 def _named(gateway: Gateway, keys: Sequence[Any]) -> list[Any]:
@@ -206,13 +213,13 @@ def _flat(
     keys: Sequence[Any],
     traced: Traced,
     group: str,
-    extra: Sequence[Any],
-    ordered: bool = False,
+    extra: Sequence[Any] = (),
+    tests: tuple[Test, ...] = (),
 ) -> tuple[Plan, GroupShape]:
     slots = [attribute for _, attribute in own_slots(traced)]
     names = tuple(str(key.name()) for key in keys)
     flat = gateway.project([*keys, *slots, *extra], plan)
-    return flat, GroupShape(group, names, traced.shape, (), ordered)
+    return flat, GroupShape(group, names, traced.shape, (), tests)
 
 
 def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds | None) -> Plan:
@@ -251,9 +258,36 @@ def _matching(
 def _semi_join(
     context: Context, operator: ops.Join, node: Plan, group: str, bounds: Bounds | None
 ) -> tuple[Plan, GroupShape]:
-    """The right rows that the condition matches with the left values of each key."""
+    """The right rows that a semi join's condition matches.
+
+    Rows that share the values which the condition equates are one group: what else it compares is
+    kept beside each member. A condition of another form has a group for each of the left values
+    that it looks at.
+    """
     gateway = context.gateway
     right = instrument(context, operator.children[1], node.right(), copied=True)
+    condition = split_condition(gateway, node)
+    if condition is None:
+        return _matched(context, node, right, group, bounds)
+    equal = [c for c in condition.compared if c.comparison == "="]
+    others = condition.compared[len(equal) :]
+    needed = [gateway.not_null(c.right) for c in equal if not c.nulls]
+    plan = right.plan
+    if condition.right or needed:
+        plan = gateway.filter(gateway.conjunction([*condition.right, *needed]), plan)
+    keys = [c.right for c in equal]
+    plan = _restrict(gateway, plan, keys, _first(gateway, bounds, len(keys)))
+    values = [gateway.alias(c.right, f"c{i}") for i, c in enumerate(others)]
+    tests = [Test(f"k{len(equal) + i}", c.comparison, f"c{i}") for i, c in enumerate(others)]
+    named = _named(gateway, keys) if equal or not others else []
+    return _flat(gateway, plan, named, right, group, values, tuple(tests))
+
+
+def _matched(
+    context: Context, node: Plan, right: Traced, group: str, bounds: Bounds | None
+) -> tuple[Plan, GroupShape]:
+    """The right rows that the condition matches with the left values of each key."""
+    gateway = context.gateway
     expressions = bound_expressions(gateway, node)
     if bounds is None:
         named = _named(gateway, expressions)
@@ -274,7 +308,7 @@ def _semi_join(
             column = [[row[position]] for row in bounds.literals]
             source = _matching(gateway, source, [expression], column)
     joined = gateway.join(plan, source, "inner", on)
-    return _flat(gateway, joined, keys, right, group, ())
+    return _flat(gateway, joined, keys, right, group)
 
 
 def _equated(gateway: Gateway, node: Plan, bound: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -305,14 +339,7 @@ def _window(
     gateway = context.gateway
     child = instrument(context, operator.children[0], node.child())
     partition = gateway.items(node.partitionSpec())
-    if bounds is not None:
-        keys = gateway.output(bounds.plan)[: len(partition)]
-        literals = bounds.literals
-        if literals is not None:
-            literals = list(dict.fromkeys(tuple(row[: len(partition)]) for row in literals))
-        distinct = gateway.distinct(gateway.project(keys, bounds.plan)) if keys else bounds.plan
-        bounds = Bounds(distinct, literals)
-    plan = _restrict(gateway, child.plan, partition, bounds)
+    plan = _restrict(gateway, child.plan, partition, _first(gateway, bounds, len(partition)))
     order = gateway.items(node.orderSpec())
     if order:
         column = rank_column(gateway, node)
@@ -321,6 +348,16 @@ def _window(
     else:
         rank = gateway.alias(gateway.literal(1), RANK)
     keys = _named(gateway, partition)[: len(partition)]
-    flat, shape = _flat(gateway, plan, keys, child, group, [rank], ordered=True)
-    all_keys = (*shape.keys, f"k{len(partition)}", f"k{len(partition) + 1}")
-    return flat, GroupShape(group, all_keys, shape.element, (), True)
+    tests = between(f"k{len(partition)}", f"k{len(partition) + 1}")
+    return _flat(gateway, plan, keys, child, group, [rank], tests)
+
+
+def _first(gateway: Gateway, bounds: Bounds | None, count: int) -> Bounds | None:
+    """The groups asked for, told by the first fields of their keys alone."""
+    if bounds is None or len(gateway.output(bounds.plan)) == count or not count:
+        return bounds
+    keys = gateway.output(bounds.plan)[:count]
+    literals = bounds.literals
+    if literals is not None:
+        literals = list(dict.fromkeys(tuple(row[:count]) for row in literals))
+    return Bounds(gateway.distinct(gateway.project(keys, bounds.plan)), literals)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from whence import plan as ops
-from whence.algebra.witness import Group, GroupShape, Nothing, Witness, product
+from whence.algebra.witness import Group, GroupShape, Nothing, Witness, between, product
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
@@ -87,7 +87,7 @@ def members_frame(frame: DataFrame, noted: Noted, slot: str) -> DataFrame:
 
 def group_shape(noted: Noted) -> GroupShape:
     """What a group of noted members looks like."""
-    return GroupShape(noted.group, ("k0", "k1", "k2"), noted.element, (), True)
+    return GroupShape(noted.group, ("k0",), noted.element, (), between("k1", "k2"))
 
 
 # --- Sides -----------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from whence.errors import EngineError
@@ -18,14 +20,18 @@ def active_or_new() -> SparkSession:
         return active
     check_java()
     print("whence: this needs Spark; starting a local session …", file=sys.stderr)
-    return (
+    builder = (
         SparkSession.builder.master("local[*]")
         .appName("whence")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise EngineError(f"this needs Spark, which did not start: {first}") from error
 
 
 def check_java() -> None:

@@ -7,7 +7,7 @@ columns that the pipeline reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -93,20 +93,43 @@ class Leaves:
     def __init__(self, gateway: Gateway, shelf: Shelf) -> None:
         self._gateway = gateway
         self._shelf = shelf
+        self._made: list[tuple[Found, set[int], tuple[Stored, str]]] = []
+
+    def kept(self, found: Mapping[str, Found], needed: set[int]) -> dict[str, list[int]]:
+        """The positions of the columns to snapshot, for each leaf.
+
+        `needed` are the ids of the attributes that the pipeline looks at. Leaves over the same
+        data keep the same columns, so that they are one dataset.
+        """
+        gateway = self._gateway
+        result: dict[str, set[int]] = {}
+        others: list[tuple[Found, set[int]]] = []
+        for name, leaf in found.items():
+            if leaf.format in ("parquet", "range"):
+                continue
+            columns = enumerate(gateway.output(leaf.node))
+            own = {i for i, a in columns if a.exprId().id() in needed}
+            shared = next((k for f, k in others if f.node.sameResult(leaf.node)), None)
+            if shared is None:
+                others.append((leaf, own))
+            else:
+                shared |= own
+            result[name] = own if shared is None else shared
+        return {name: sorted(positions) for name, positions in result.items()}
 
     def traced(
-        self, found: Found, operator: str, name: str, needed: set[int]
+        self, found: Found, operator: str, name: str, kept: Sequence[int]
     ) -> tuple[Traced, Stored]:
         """A leaf with its locator slot, and the dataset it reads.
 
-        `needed` are the ids of the attributes that the pipeline looks at.
+        `kept` are the positions of the columns that a snapshot needs.
         """
         if found.format == "parquet":
             stored = self._own(found) or self._parquet(found, name)
             return located(self._gateway, found.node, stored, operator), stored
         if found.format == "range":
             return self._range(found, operator, name)
-        return self._snapshot(found, operator, name, needed)
+        return self._snapshot(found, operator, name, kept)
 
     def _own(self, found: Found) -> Stored | None:
         """The output of an earlier step or run, if that is what the leaf reads."""
@@ -159,16 +182,18 @@ class Leaves:
     # --- Snapshots --------------------------------------------------------------------------
 
     def _snapshot(
-        self, found: Found, operator: str, name: str, needed: set[int]
+        self, found: Found, operator: str, name: str, kept: Sequence[int]
     ) -> tuple[Traced, Stored]:
         gateway = self._gateway
         columns = gateway.output(found.node)
-        kept = [i for i, a in enumerate(columns) if a.exprId().id() in needed]
-        version = self._version(found, kept)
-        reused = self._shelf.snapshot(version) if version else None
-        if reused is None:
-            reused = self._write_snapshot(found, name, kept, version)
-        stored, folder = reused
+        same = (m for f, k, m in self._made if k >= set(kept) and f.node.sameResult(found.node))
+        made = next(same, None)
+        if made is None:
+            version = self._version(found, kept)
+            made = self._shelf.snapshot(version) if version else None
+            made = made or self._write_snapshot(found, name, kept, version)
+            self._made.append((found, set(kept), made))
+        stored, folder = made
         physical = [f"c{i}" for i in kept] or ["c"]
         relation = gateway.read_parquet(folder, stored.schema)
         wanted = [columns[i] for i in kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,24 @@ from whence.algebra.expression import Expression, render
 from whence.archive import Dataset
 from whence.errors import EngineError, UnknownNameError
 from whence.trace.backward import Backward
+from whence.trace.cells import Cells, cells_of
+from whence.trace.cells.trees import RowTree, render_trees, row_trees
 from whence.trace.engine import Engine
 from whence.trace.grades import Grade, Guarantee, grade_of, guarantee_of
 from whence.trace.how import How
 from whence.trace.steps import StepView
-from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted
+from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
+
+EXTRA = ("_file", "_row", "_role")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The first rows of an answer as tuples; `more` rows were not fetched."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    more: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,22 @@ class SourceRows:
             self.dataset,
         )
 
+    def fetch(self, limit: int | None = None) -> Fetched:
+        """The first rows with `_file`, `_row` and `_role` before their columns, without Arrow."""
+        check_source(self.dataset)
+        pairs = self._stored_columns()
+        items = [f"{quoted(physical)} AS c{i}" for i, (_, physical) in enumerate(pairs)]
+        found = self._tables.at(self.dataset, items or ["1 AS c0"], self._hits)
+        chosen = "".join(f", r.c{i}" for i in range(len(pairs)))
+        sql = (
+            f"SELECT {self._file()}, h.locator & {(1 << ROW_BITS) - 1}, {_role('h.role')}{chosen} "
+            f"FROM ({found}) AS r JOIN {self._hits} AS h ON h.locator = r.{LOCATOR} "
+            f"ORDER BY h.locator{_limit(limit)}"
+        )
+        rows = self._tables.run(sql, self.dataset)
+        columns = (*EXTRA, *(name for name, _ in pairs))
+        return Fetched(columns, rows, len(self) - len(rows))
+
     def to_pandas(self, *, role: str | None = None) -> Any:
         """The rows as a pandas DataFrame."""
         return self.to_arrow(role=role).to_pandas()
@@ -122,17 +151,30 @@ class SourceRows:
 class Trace(Mapping[str, SourceRows]):
     """The inputs behind chosen output rows; a mapping from source names to their rows."""
 
-    def __init__(self, tables: Tables, view: StepView, chosen: str, backward: Backward) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        view: StepView,
+        chosen: str,
+        backward: Backward,
+        cells: Cells | None = None,
+        html: Callable[[Trace], str] | None = None,
+    ) -> None:
         self._tables = tables
+        self._html = html
         self._view = view
         self._chosen = chosen
         self._backward = backward
-        self._names = _names(backward.datasets)
+        self._pattern = cells is not None
+        self._cells = cells
+        found = backward if cells is None else cells
+        self._names = _names(found.datasets)
+        self._views = found.views or [view]
         self._sources = {
             self._names[dataset]: SourceRows(
-                tables, backward.datasets[dataset], hits, self._names[dataset], backward.engine
+                tables, found.datasets[dataset], hits, self._names[dataset], backward.engine
             )
-            for dataset, hits in backward.hits().items()
+            for dataset, hits in found.hits().items()
         }
 
     def __getitem__(self, source: str) -> SourceRows:
@@ -153,6 +195,10 @@ class Trace(Mapping[str, SourceRows]):
         parts = ", ".join(f"{name}: {len(rows):,}" for name, rows in self._sources.items())
         return f"<trace of {self.rows:,} rows of {self._view.run.name!r}: {parts or 'no inputs'}>"
 
+    def _repr_html_(self) -> str | None:
+        """Source rows as nested tables in a notebook."""
+        return self._html(self) if self._html else None
+
     @property
     def rows(self) -> int:
         """How many output rows were chosen."""
@@ -161,26 +207,35 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown; `reasons` says why it is not exact."""
-        return grade_of(self._backward.views, self._backward.lost)[0]
+        return self._graded()[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What makes the answer less than exact, with the operators that cause it."""
-        return grade_of(self._backward.views, self._backward.lost)[1]
+        return self._graded()[1]
+
+    def _graded(self) -> tuple[Grade, tuple[str, ...]]:
+        grade, reasons = grade_of(self._views, self._backward.lost)
+        if self._pattern and self._cells is not None and self._cells.reasons:
+            reasons = tuple(dict.fromkeys((*reasons, *self._cells.reasons)))
+            grade = "superset" if grade == "exact" else grade
+        return grade, reasons
 
     @property
     def replays(self) -> Guarantee:
         """Whether running the pipeline on only these rows is sure to give the chosen rows again."""
-        return guarantee_of(self._backward.views or [self._view], one_row=self.rows <= 1)[0]
+        return guarantee_of(self._views, one_row=self.rows <= 1)[0]
 
     @property
     def replay_reasons(self) -> tuple[str, ...]:
         """The operators because of which a replay is not guaranteed."""
-        return guarantee_of(self._backward.views or [self._view], one_row=self.rows <= 1)[1]
+        return guarantee_of(self._views, one_row=self.rows <= 1)[1]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Where the trace ends although the data may have come from further away."""
+        if self._pattern and not self.rows:
+            return ("the pattern matches nothing in this result",)
         ends = {"rdd": "an RDD or in-memory rows", "cached": "a cached frame"}
         return tuple(
             f"{name}: the trace ends here, at {ends[fmt]}"
@@ -197,6 +252,60 @@ class Trace(Mapping[str, SourceRows]):
         reader = How(self._tables, self._backward, self._names, terms)
         return reader.rows(self._view, self._chosen, rows)
 
+    def cells(self) -> Any:
+        """The source cells behind what was chosen, as an Arrow table.
+
+        Its columns are `source`, `file`, `row`, `path`, `role`, `accessed_by` and `moved_by`; the
+        last two name the operators that looked at a cell, and that moved it or made other values
+        of it.
+        """
+        found = self._found_cells()
+        parts = [
+            f"SELECT {text(name)} AS source, {rows._file()} AS file, "
+            f"locator & {(1 << ROW_BITS) - 1} AS row, path, {_role('role')} AS role, "
+            f"accessed_by, moved_by, locator FROM {found.table} "
+            f"WHERE dataset = {text(rows.dataset.id)}"
+            for name, rows in self._cell_sources().items()
+        ]
+        none = (
+            "SELECT '' AS source, '' AS file, 0::BIGINT AS row, path, '' AS role, accessed_by, "
+            f"moved_by, locator FROM {found.table} WHERE false"
+        )
+        union = " UNION ALL ".join(parts or [none])
+        order = "source, locator, path"
+        return self._tables.arrow(f"SELECT * EXCLUDE (locator) FROM ({union}) ORDER BY {order}")
+
+    def tree(self, source: str, *, rows: int = 10) -> str:
+        """The cells of a source's rows as trees: what belongs to one row stands together."""
+        trees = self.trees(source, rows=rows)
+        return render_trees(source, trees, len(self[source]) - len(trees))
+
+    def trees(self, source: str, *, rows: int | None = None) -> list[RowTree]:
+        """The same as data, for programs: values of rows, and a tree of their cells."""
+        found = self._found_cells()
+        own = self[source]
+        kept = self._tables.table(
+            "first", f"SELECT * FROM {own._hits} ORDER BY locator{_limit(rows)}"
+        )
+        first = SourceRows(self._tables, own.dataset, kept, source, None)
+        cells = self._tables.arrow(
+            f"SELECT {own._file()} AS file, locator & {(1 << ROW_BITS) - 1} AS row, path, "
+            f"{_role('role')} AS role, accessed_by, moved_by FROM {found.table} "
+            f"WHERE dataset = {text(own.dataset.id)} "
+            f"AND locator IN (SELECT locator FROM {kept}) ORDER BY locator, path"
+        )
+        return row_trees(cells.to_pylist(), first.to_arrow(extra=True).to_pylist())
+
+    def _found_cells(self) -> Cells:
+        if self._cells is None:
+            self._cells = cells_of(self._tables, self._backward, self._view, self._chosen, None)
+        return self._cells
+
+    def _cell_sources(self) -> Mapping[str, SourceRows]:
+        """The sources that have cells; a row may be used without any of its values."""
+        found = self._found_cells()
+        return {n: r for n, r in self._sources.items() if r.dataset.id in found.datasets}
+
     def operators(self) -> list[OperatorCount]:
         """How many rows each operator handled on the way."""
         return [
@@ -210,6 +319,11 @@ class Trace(Mapping[str, SourceRows]):
         """The chosen output rows, as an Arrow table."""
         dataset = self._tables.archive.dataset(self._view.step.output)
         return output_rows(self._tables, dataset, self._chosen)
+
+    def fetch(self, limit: int | None = None) -> Fetched:
+        """The first of the chosen output rows, without Arrow."""
+        dataset = self._tables.archive.dataset(self._view.step.output)
+        return _fetch_output(self._tables, dataset, self._chosen, limit)
 
 
 class Impact:
@@ -244,6 +358,11 @@ class Impact:
         dataset = self._tables.archive.dataset(self._view.step.output)
         return output_rows(self._tables, dataset, self._found)
 
+    def fetch(self, limit: int | None = None) -> Fetched:
+        """The first of the output rows, without Arrow."""
+        dataset = self._tables.archive.dataset(self._view.step.output)
+        return _fetch_output(self._tables, dataset, self._found, limit)
+
     def to_pandas(self) -> Any:
         """The output rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
@@ -261,6 +380,20 @@ def output_rows(tables: Tables, dataset: Dataset, chosen: str) -> Any:
     table = tables.arrow(f"{tables.at(dataset, items, chosen)} ORDER BY {LOCATOR}", dataset)
     table = table.drop_columns([LOCATOR])
     return table.rename_columns([n for n, _ in names]) if names else table
+
+
+def _fetch_output(tables: Tables, dataset: Dataset, chosen: str, limit: int | None) -> Fetched:
+    physical = [quoted(name) for name in dataset.properties["physical"]]
+    rows = tables.at(dataset, physical or ["1 AS c0"], chosen)
+    sql = f"SELECT * EXCLUDE ({LOCATOR}) FROM ({rows}) ORDER BY {LOCATOR}{_limit(limit)}"
+    found = tables.run(sql, dataset)
+    listed = found if physical else [() for _ in found]
+    columns = tuple(dataset.properties["columns"])
+    return Fetched(columns, listed, tables.count(chosen) - len(listed))
+
+
+def _limit(limit: int | None) -> str:
+    return "" if limit is None else f" LIMIT {limit}"
 
 
 def _names(datasets: Mapping[str, Dataset]) -> dict[str, str]:

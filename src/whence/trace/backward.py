@@ -7,10 +7,10 @@ that refers to them, and leaves locators in one table per source.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from whence.algebra.witness import (
-    RANK,
     Choice,
     Group,
     GroupShape,
@@ -20,17 +20,17 @@ from whence.algebra.witness import (
     Product,
     Row,
     Witness,
-    is_bare,
     slots,
 )
 from whence.archive import Archive, Dataset
 from whence.errors import EngineError
-from whence.plan import Limit, Offset, walk
+from whence.plan import Limit, Offset, Operator, Union, walk
 from whence.trace.engine import Engine
-from whence.trace.steps import StepView, step_view
+from whence.trace.steps import StepView, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
 ROLE = "__whence_role"
+Branch = tuple[str, int]
 
 
 class Backward:
@@ -50,8 +50,8 @@ class Backward:
         output = self._tables.archive.dataset(view.step.output)
         self.views.append(view)
         if isinstance(view.shape, Group) and view.shape.slot == "":
-            found, element = self._lazy_scope(view, output, chosen)
-            self._walk(view, element, found)
+            found, group = self._lazy_scope(view, output, chosen)
+            self._walk(replace(view, scopes=group.scopes), group.element, found)
             return
         columns = [quoted(slot) for slot in slots(view.shape)]
         rows = self._tables.at(output, columns, chosen) if columns else None
@@ -75,11 +75,15 @@ class Backward:
 
     # --- Shapes -----------------------------------------------------------------------------
 
-    def _walk(self, view: StepView, shape: Witness, scope: str) -> None:
-        self._count_scope(view, shape, scope)
-        self._visit(view, shape, scope)
+    def _walk(
+        self, view: StepView, shape: Witness, scope: str, branch: Branch | None = None
+    ) -> None:
+        self._count_scope(view, shape, scope, branch)
+        self._visit(view, shape, scope, branch)
 
-    def _visit(self, view: StepView, shape: Witness, scope: str) -> None:
+    def _visit(
+        self, view: StepView, shape: Witness, scope: str, branch: Branch | None = None
+    ) -> None:
         match shape:
             case Nothing():
                 pass
@@ -87,19 +91,21 @@ class Backward:
                 self._row(view, slot, source, scope)
             case Product(parts):
                 for part in parts:
-                    self._visit(view, part, scope)
+                    self._visit(view, part, scope, branch)
             case Item(parent):
-                self._visit(view, parent, scope)
+                self._visit(view, parent, scope, branch)
             case Choice(slot, branches):
-                for number, branch in enumerate(branches):
-                    if isinstance(branch, Nothing):
+                union = _union(view, slot, branch)
+                for number, inner in enumerate(branches):
+                    if isinstance(inner, Nothing):
                         continue
                     chosen = f"SELECT * FROM {scope} WHERE {quoted(slot)} = {number}"
-                    self._visit(view, branch, self._tables.table("branch", chosen))
+                    rows = self._tables.table("branch", chosen)
+                    self._walk(view, inner, rows, (union, number))
             case Members():
-                self._walk(view, shape.element, self._listed(shape, scope))
+                self._walk(view, shape.element, self._listed(shape, scope), branch)
             case Group():
-                self._group(view, shape, scope)
+                self._group(view, shape, scope, branch)
             case _:
                 assert_never(shape)
 
@@ -126,7 +132,7 @@ class Backward:
         """The scope of the members in a list."""
         inner = f"SELECT unnest({quoted(shape.slot)}) AS m, {ROLE} FROM {scope}"
         names = slots(shape.element)
-        if is_bare(shape.element, shape.flags):
+        if shape.is_bare:
             columns = [f"m AS {quoted(names[0])}"]
         else:
             columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
@@ -134,7 +140,7 @@ class Backward:
         sql = f"SELECT {', '.join([*columns, role])} FROM ({inner})"
         return self._tables.table("members", sql)
 
-    def _group(self, view: StepView, shape: Group, scope: str) -> None:
+    def _group(self, view: StepView, shape: Group, scope: str, branch: Branch | None) -> None:
         """The members of the groups that a scope refers to."""
         slot = quoted(shape.slot)
         if not self._tables.run(f"SELECT 1 FROM {scope} WHERE {slot} IS NOT NULL LIMIT 1"):
@@ -145,20 +151,16 @@ class Backward:
             f"FROM {scope} WHERE {slot} IS NOT NULL GROUP BY {slot})",
         )
         files, group = self.group_files(view, shape.operator, keys)
-        self._walk(view, group.element, self._members(group, files, keys))
+        inner = replace(view, scopes={**view.scopes, **group.scopes})
+        self._walk(inner, group.element, self._members(group, files, keys), branch)
 
     def _members(self, group: GroupShape, files: list[str], keys: str) -> str:
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         columns = [f"g.{quoted(name)}" for name in slots(group.element)]
-        names = group.keys[:-2] if group.ordered else group.keys
-        tests = [f"k.{quoted(n)} IS NOT DISTINCT FROM g.{quoted(n)}" for n in names]
-        if group.ordered:
-            low, high = group.keys[-2:]
-            tests.append(f"g.{RANK} BETWEEN k.{quoted(low)} AND k.{quoted(high)}")
         role = _role([f"g.{quoted(flag)}" for flag in group.flags], "k.")
         sql = (
             f"SELECT {', '.join([*columns, role])} FROM {keys} AS k "
-            f"JOIN read_parquet([{listed}]) AS g ON {' AND '.join(tests)}"
+            f"JOIN read_parquet([{listed}]) AS g ON {membership(group, 'k', 'g')}"
         )
         return self._tables.table("members", sql)
 
@@ -184,12 +186,12 @@ class Backward:
         self._tables.run(f"COPY ({columns}) TO '{path}' (FORMAT parquet)")
         return self.engine.members(view.run, view.step, group, path)
 
-    def _lazy_scope(self, view: StepView, output: Dataset, chosen: str) -> tuple[str, Witness]:
+    def _lazy_scope(self, view: StepView, output: Dataset, chosen: str) -> tuple[str, GroupShape]:
         """Chosen rows of a run without witnesses: found again by their values."""
         keys, files, group = self.lazy_members(view, output, chosen)
         scope = self._members(group, files, keys)
         self._check_all_found(view, files, keys)
-        return scope, group.element
+        return scope, group
 
     def lazy_members(
         self, view: StepView, output: Dataset, chosen: str
@@ -225,13 +227,19 @@ class Backward:
 
     # --- Counts -----------------------------------------------------------------------------
 
-    def _count_scope(self, view: StepView, shape: Witness, scope: str) -> None:
-        """How many rows each operator handled on the way, told by the slots it had."""
+    def _count_scope(
+        self, view: StepView, shape: Witness, scope: str, branch: Branch | None
+    ) -> None:
+        """How many rows each operator handled on the way, told by the slots it had.
+
+        Branches of a union share slots, so operators below one are counted in its rows alone.
+        """
         available = set(slots(shape))
+        below = _branches(view.plan)
         wanted = [
             (operator, own)
             for operator, own in view.scopes.items()
-            if own and set(own) <= available
+            if own and set(own) <= available and below.get(operator) == branch
         ]
         if not wanted:
             return
@@ -249,6 +257,31 @@ class Backward:
     def _add(self, view: StepView, operator: str, rows: int) -> None:
         key = (view.run.id, view.step.number, operator)
         self.counts[key] = self.counts.get(key, 0) + int(rows)
+
+
+def _union(view: StepView, slot: str, branch: Branch | None) -> str:
+    """The union whose branches a slot numbers; it has that slot first, and lies in a branch."""
+    below = _branches(view.plan)
+    return next(
+        (
+            operator.id
+            for operator in walk(view.plan)
+            if isinstance(operator, Union)
+            and view.scopes.get(operator.id, ())[:1] == (slot,)
+            and below.get(operator.id) == branch
+        ),
+        "",
+    )
+
+
+def _branches(plan: Operator) -> dict[str, Branch]:
+    """For each operator below a union, the nearest such union and the number of its branch."""
+    found: dict[str, Branch] = {}
+    for operator in walk(plan):
+        if isinstance(operator, Union):
+            for number, child in enumerate(operator.children):
+                found.update({inner.id: (operator.id, number) for inner in walk(child)})
+    return found
 
 
 def _scan(files: list[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from whence.algebra.witness import (
-    RANK,
     Choice,
     Group,
     Item,
@@ -18,11 +17,10 @@ from whence.algebra.witness import (
     Product,
     Row,
     Witness,
-    is_bare,
     slots,
 )
 from whence.trace.backward import Backward
-from whence.trace.steps import StepView, step_view
+from whence.trace.steps import StepView, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
 
@@ -99,7 +97,7 @@ class Forward:
     ) -> str:
         names = slots(shape.element)
         inner = f"SELECT {row} AS owner, unnest({quoted(shape.slot)}) AS m FROM {scope}"
-        if is_bare(shape.element, shape.flags):
+        if shape.is_bare:
             columns = [f"m AS {quoted(names[0])}"]
         else:
             columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
@@ -123,19 +121,14 @@ class Forward:
         test = self._test(view, group.element, members, "__whence_member", wanted)
         if test == "false":
             return "false"
-        keys = group.keys[:-2] if group.ordered else group.keys
-        extra = [RANK] if group.ordered else []
+        fields = dict.fromkeys((*group.keys, *(t.field for t in group.tests)))
         hit = self._tables.table(
             "hit",
-            f"SELECT DISTINCT {', '.join(quoted(k) for k in (*keys, *extra))} "
+            f"SELECT DISTINCT {', '.join(map(quoted, fields)) or 'true AS present'} "
             f"FROM {members} WHERE {test}",
         )
         slot = quoted(shape.slot)
-        tests = [f"h.{quoted(k)} IS NOT DISTINCT FROM {slot}.{quoted(k)}" for k in keys]
-        if group.ordered:
-            low, high = group.keys[-2:]
-            tests.append(f"h.{RANK} BETWEEN {slot}.{quoted(low)} AND {slot}.{quoted(high)}")
-        matched = " AND ".join(tests)
+        matched = membership(group, slot, "h")
         return f"({slot} IS NOT NULL AND EXISTS (SELECT 1 FROM {hit} AS h WHERE {matched}))"
 
     def _lazy(self, view: StepView, wanted: dict[str, str]) -> str:

@@ -7,7 +7,6 @@ from typing import Any, assert_never
 
 from whence.algebra.expression import Atom, Expression, Zero, plus, times
 from whence.algebra.witness import (
-    RANK,
     Choice,
     Group,
     Item,
@@ -16,12 +15,11 @@ from whence.algebra.witness import (
     Product,
     Row,
     Witness,
-    is_bare,
     slots,
 )
 from whence.archive import Dataset
 from whence.trace.backward import ROLE, Backward
-from whence.trace.steps import StepView, step_view
+from whence.trace.steps import StepView, membership, step_view
 from whence.trace.tables import LOCATOR, ROW_BITS, Tables, quoted
 
 
@@ -85,7 +83,7 @@ class How:
 
     def _members(self, view: StepView, shape: Members, row: Mapping[str, Any]) -> Expression:
         items = row[shape.slot] or []
-        if is_bare(shape.element, shape.flags):
+        if shape.is_bare:
             name = slots(shape.element)[0]
             items = [{name: item} for item in items]
         if shape.flags:
@@ -101,11 +99,7 @@ class How:
         keys = self._keys_table(key)
         files, group = self._backward.group_files(view, shape.operator, keys)
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
-        names = group.keys[:-2] if group.ordered else group.keys
-        tests = [f"k.{quoted(n)} IS NOT DISTINCT FROM g.{quoted(n)}" for n in names]
-        if group.ordered:
-            low, high = group.keys[-2:]
-            tests.append(f"g.{RANK} BETWEEN k.{quoted(low)} AND k.{quoted(high)}")
+        tests = [membership(group, "k", "g")]
         if group.flags:
             tests.append("(" + " OR ".join(f"g.{quoted(flag)}" for flag in group.flags) + ")")
         members = self._tables.table(

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.errors import SqlglotError, TokenError
 
 from whence.errors import SelectionError, UnknownNameError
 from whence.trace.tables import quoted
@@ -25,10 +25,10 @@ def condition(where: str, columns: Sequence[str], kind: str = "column") -> str:
     """
     try:
         parsed = sqlglot.parse_one(where, dialect="spark", into=exp.Condition)
-    except (ParseError, TokenError) as error:
-        raise SelectionError(_message(where, error)) from error
     except SqlglotError as error:
-        raise SelectionError(f"cannot read the selection {where!r}: {error}") from error
+        raise SelectionError(_message(where, error)) from error
+    if not isinstance(parsed, exp.Condition):
+        raise SelectionError(f"cannot read the selection {where!r}: it is not one predicate")
     folded = {name.casefold(): name for name in columns}
     for column in list(parsed.find_all(exp.Column)):
         _resolve(column, columns, folded, kind)
@@ -56,12 +56,22 @@ def _resolve(column: exp.Column, columns: Sequence[str], folded: dict[str, str],
 
 
 def _message(where: str, error: Exception) -> str:
+    """What is wrong with a selection, and where."""
+    start = f"cannot read the selection {where!r}: "
     details = getattr(error, "errors", None)
-    if details:
-        first = details[0]
-        position = f" near {first['highlight']!r}" if first.get("highlight") else ""
-        return f"cannot read the selection {where!r}: {first['description']}{position}"
-    return f"cannot read the selection {where!r}: {str(error).splitlines()[0]}"
+    if isinstance(error, TokenError):
+        return start + "a quote is not closed"
+    if not details:
+        return start + "there is no predicate in it"
+    first = details[0]
+    told = first["description"]
+    if told.startswith("Required keyword"):
+        told = "something is missing"
+    elif told.startswith("Expecting "):
+        told = f"{told.removeprefix('Expecting ')} is missing"
+    else:
+        told = "this was not expected"
+    return f"{start}{told} at {first['highlight']!r} (character {first['col']})"
 
 
 def matching(table: str, given: Sequence[str], columns: Sequence[str]) -> str:

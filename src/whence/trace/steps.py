@@ -9,6 +9,7 @@ from whence.algebra.witness import GroupShape, Witness, from_json, group_from_js
 from whence.archive import Run, Step
 from whence.plan import Operator
 from whence.plan import from_json as plan_from_json
+from whence.trace.tables import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,13 @@ def step_view(run: Run, step: Step) -> StepView:
         scopes={name: tuple(slots) for name, slots in document["scopes"].items()},
         exact=tuple(document.get("exact", ())),
     )
+
+
+def membership(group: GroupShape, key: str, member: str) -> str:
+    """SQL that tells whether a member belongs to a group; what the two are called is given."""
+    tests = [f"{key}.{quoted(n)} IS NOT DISTINCT FROM {member}.{quoted(n)}" for n in group.keys]
+    tests += [
+        f"{key}.{quoted(test.key)} {test.comparison} {member}.{quoted(test.field)}"
+        for test in group.tests
+    ]
+    return " AND ".join(tests) or "true"

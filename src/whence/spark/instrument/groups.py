@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import Members
+from whence.algebra.witness import Collected, Members
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
 from whence.spark.instrument.traced import Context, Traced, group_slot, own_slots
@@ -48,9 +48,23 @@ class Flag:
     when: Expression | None
 
 
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A column that is `collect_list` or `collect_set` of a value, of the rows let through."""
+
+    column: int
+    value: Expression
+    when: Expression | None
+    of_set: bool
+    result: Expression
+
+
 def aggregate(context: Context, operator: ops.Aggregate, node: Plan, copied: bool) -> Traced:
-    """A group's witness: the list of its members, or a reference to it by its key."""
-    if copied or context.policy == "key":
+    """A group's witness: the list of its members, or a reference to it by its key.
+
+    Where the result itself lists its members' values, listing the members takes no more.
+    """
+    if copied or (context.policy == "key" and not find_collections(context, operator, node)):
         return _keyed(context, operator, node)
     return listed(context, operator, node, ())
 
@@ -103,15 +117,107 @@ def listed(
         return Traced(plan, {}, child.shape)
     name = gateway.fresh("m")
     flags = find_flags(gateway, operator, node)
-    slot = gateway.alias(collect(gateway, members, flags), name)
+    collections = find_collections(context, operator, node)
+    fields = _item_fields(gateway, collections, members)
+    slot = gateway.alias(collect(gateway, [*members, *fields], flags), name)
     results = [gateway.alias(m.result, gateway.fresh("r")) for f in flags for m in f.matches]
-    plan = gateway.with_arguments(
-        node, {1: gateway.seq([*expressions, slot, *results]), 2: child.plan}
+    sets = [
+        (field, gateway.alias(c.result, gateway.fresh("r")))
+        for c, (field, _) in _with_fields(collections, fields)
+        if c.of_set
+    ]
+    added = [slot, *results, *(result for _, result in sets)]
+    plan = gateway.with_arguments(node, {1: gateway.seq([*expressions, *added]), 2: child.plan})
+    if sets:
+        plan = _set_items(gateway, plan, name, sets)
+        slot = gateway.attribute(plan, name)
+    shape = Members(
+        slot=name,
+        operator=operator.id,
+        element=child.shape,
+        flags=tuple(flag.name for flag in flags),
+        collected=_collected(collections, fields),
     )
-    shape = Members(name, operator.id, child.shape, tuple(flag.name for flag in flags))
     if not flags:
-        return Traced(plan, {name: slot.toAttribute()}, shape)
-    return _decided(context, plan, slot, results, flags, [n for n, _ in members], shape)
+        return Traced(plan, {name: gateway.attribute(plan, name)}, shape)
+    kept = [n for n, _ in (*members, *fields)]
+    return _decided(context, plan, slot, results, flags, kept, shape)
+
+
+def find_collections(context: Context, operator: ops.Aggregate, node: Plan) -> list[Collection]:
+    """The columns that collect their members' values."""
+    gateway = context.gateway
+    found = []
+    expressions = gateway.items(node.aggregateExpressions())
+    for column, expression in zip(operator.output, expressions, strict=True):
+        call = expression.child() if gateway.kind(expression) == "Alias" else expression
+        if gateway.kind(call) != "AggregateExpression" or call.isDistinct():
+            continue
+        function = call.aggregateFunction()
+        kind = gateway.kind(function)
+        if kind in ("CollectList", "CollectSet"):
+            when = call.filter().get() if call.filter().isDefined() else None
+            value = gateway.items(function.children())[0]
+            found.append(Collection(column.number, value, when, kind == "CollectSet", call))
+    return found
+
+
+def _item_fields(
+    gateway: Gateway, collections: Sequence[Collection], members: Sequence[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """What a member keeps to tell which item it gave: whether there is one, or a set's value."""
+    fields = []
+    # Spark leaves nulls out of lists: a member that is a bare null would not be counted.
+    may_vanish = len(members) == 1 and members[0][1].nullable()
+    for number, collection in enumerate(collections):
+        always = not collection.value.nullable() and collection.when is None
+        if collection.of_set:
+            fields.append((f"s{number}", collection.value))
+        elif not always or may_vanish:
+            tests = [gateway.not_null(collection.value)]
+            tests += [] if collection.when is None else [gateway.default_false(collection.when)]
+            fields.append((f"n{number}", gateway.conjunction(tests)))
+    return fields
+
+
+def _with_fields(
+    collections: Sequence[Collection], fields: Sequence[tuple[str, Any]]
+) -> list[tuple[Collection, tuple[str, Any]]]:
+    named = dict(fields)
+    return [
+        (collection, (name, named[name]))
+        for number, collection in enumerate(collections)
+        for name in (f"s{number}", f"n{number}")
+        if name in named
+    ]
+
+
+def _collected(
+    collections: Sequence[Collection], fields: Sequence[tuple[str, Any]]
+) -> tuple[Collected, ...]:
+    own = {c.column: name for c, (name, _) in _with_fields(collections, fields)}
+    return tuple(Collected(c.column, own.get(c.column), c.of_set) for c in collections)
+
+
+def _set_items(
+    gateway: Gateway,
+    plan: Plan,
+    name: str,
+    sets: Sequence[tuple[str, Any]],
+) -> Plan:
+    """The listed members with the position of their value in each set, instead of the value."""
+    results = {field: str(result.name()) for field, result in sets}
+    struct = gateway.attribute(plan, name).dataType().elementType()
+    fields = []
+    for field in struct.fieldNames():
+        value = f"m.`{field}`"
+        if field in results:
+            value = f"CAST(array_position(`{results[field]}`, {value}) - 1 AS INT)"
+        fields.append(f"'{field}', {value}")
+    text = f"transform(`{name}`, m -> named_struct({', '.join(fields)}))"
+    internal = {name, *results.values()}
+    kept = [a for a in gateway.output(plan) if a.name() not in internal]
+    return gateway.resolved_project(kept, plan, [(name, text)])
 
 
 def collect(gateway: Gateway, members: Sequence[tuple[str, Any]], flags: Sequence[Flag]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from whence import plan as ops
 from whence.algebra.witness import Item
 from whence.spark import instrument as family
@@ -18,8 +20,9 @@ def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
         return _exploded(context, operator, node, child)
     if kind == "PosExplode":
         plan = gateway.with_arguments(node, {5: child.plan})
-        position = gateway.items(node.generatorOutput())[0]
-        return _item(context, operator, child, plan, position)
+        position = gateway.alias(gateway.items(node.generatorOutput())[0], gateway.fresh("p"))
+        plan = gateway.project([*gateway.output(plan), position], plan)
+        return _item(operator, child, plan, position.toAttribute())
     if kind == "Inline":
         return _inlined(context, operator, node, child)
     plan = gateway.with_arguments(node, {5: child.plan})
@@ -35,7 +38,7 @@ def _exploded(context: Context, operator: ops.Generate, node: Plan, child: Trace
     outputs = gateway.seq([position, *gateway.items(node.generatorOutput())])
     plan = gateway.with_arguments(node, {0: generator, 4: outputs, 5: child.plan})
     kept = [*gateway.output(node), *child.slots.values(), position]
-    return _item(context, operator, child, gateway.project(kept, plan), position)
+    return _item(operator, child, gateway.project(kept, plan), position)
 
 
 def _inlined(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
@@ -55,20 +58,13 @@ def _inlined(context: Context, operator: ops.Generate, node: Plan, child: Traced
     }
     kept = [fields.get(a.exprId().id(), a) for a in gateway.output(node)]
     plan = gateway.project([*kept, *child.slots.values(), position], plan)
-    return _item(context, operator, child, plan, position)
+    return _item(operator, child, plan, position)
 
 
-def _item(
-    context: Context, operator: ops.Generate, child: Traced, plan: Plan, position: object
-) -> Traced:
-    """A slot for the position, under a name of our own."""
-    gateway = context.gateway
-    name = gateway.fresh("p")
-    alias = gateway.alias(position, name)
-    plan = gateway.project([*gateway.output(plan), alias], plan)
-    shape = Item(child.shape, name, operator.id)
-    slots = {**child.slots, name: alias.toAttribute()}
-    return Traced(plan, slots, shape)
+def _item(operator: ops.Generate, child: Traced, plan: Plan, position: Any) -> Traced:
+    """The witness of items: their parents', and the slot of their position."""
+    name = str(position.name())
+    return Traced(plan, {**child.slots, name: position}, Item(child.shape, name, operator.id))
 
 
 def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:

@@ -1,0 +1,149 @@
+"""Marks: paths of one operator's output, or of its inputs, that a question asks about.
+
+A mark is a path at schema level with the positions of list items held in a table, one row per
+marked cell. Going back through an operator rewrites the path by the operator's moves; the table is
+handed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from whence.plan import Operator
+from whence.plan.paths import Field, Item, Key, Move, Path, Value
+from whence.trace.places import Held, PlaceStep
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Marked cells: a column, the steps into it, and the table of rows and positions.
+
+    `accessed` and `moved` are the operators that looked at these cells, and that put them elsewhere
+    or made other values of them, on the way to what was asked.
+    """
+
+    column: int
+    steps: tuple[PlaceStep, ...]
+    table: str
+    contributing: bool
+    accessed: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
+
+    def influence(self, path: Path, operator: str) -> Mark:
+        """What was looked at at a path, for the same rows."""
+        return Mark(path.column, plain(path), self.table, False, frozenset({operator}))
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A mark that went back through a move, to one of its inputs.
+
+    `tests` are the positions that the move is about, where the mark holds them in columns; `item`
+    is the first position inside the moved value, which tells the member of a collected list.
+    """
+
+    mark: Mark
+    input: int
+    tests: tuple[tuple[Held, int | str], ...]
+    item: PlaceStep | None
+    whole: bool
+    unknown: bool
+
+
+def plain(path: Path) -> tuple[PlaceStep, ...]:
+    """The steps of a path of the plan."""
+    return tuple(path.steps)
+
+
+def held(steps: Iterable[PlaceStep]) -> list[str]:
+    """The columns that steps refer to."""
+    return [step.column for step in steps if isinstance(step, Held)]
+
+
+def moves_of(operator: Operator, mark: Mark) -> list[Move]:
+    """The moves that make the marked column."""
+    return [move for move in operator.moves if move.output.column == mark.column]
+
+
+def through(
+    mark: Mark, move: Move, operator: str, unnested: PlaceStep | None = None
+) -> Iterator[Passed]:
+    """The mark on the inputs of a move; nothing if the move is about another part of the column.
+
+    `unnested` is the position that the witness tells for an item which a generator took out.
+    """
+    aligned = _aligned(mark.steps, move.output.steps)
+    if aligned is None:
+        return
+    positions, rest, tests, whole = aligned
+    accessed = mark.accessed | ({operator} if move.how != "copied" else frozenset())
+    moved = mark.moved | {operator}
+    for path in move.inputs:
+        steps, unknown = _steps(move, path, positions, unnested)
+        if move.how == "copied":
+            steps += rest
+        made = replace(
+            mark, column=path.column, steps=steps, accessed=frozenset(accessed), moved=moved
+        )
+        item = positions[0] if positions else None
+        yield Passed(made, path.input or 0, tests, item, whole, unknown)
+
+
+def _steps(
+    move: Move, path: Path, positions: list[PlaceStep], unnested: PlaceStep | None
+) -> tuple[tuple[PlaceStep, ...], bool]:
+    """The steps of an input path, with the positions that are known; whether one is not."""
+    found: list[PlaceStep] = []
+    unknown = False
+    left = list(positions)
+    if move.positions == "witness" and unnested is None and left:
+        left.pop(0)  # it told the member
+    for step in path.steps:
+        if step not in (Item(), Value()) or move.how != "copied":
+            found.append(step)
+        elif move.positions == "any":
+            found.append(step)
+            unknown = True
+        elif unnested is not None:
+            found.append(unnested)
+            unnested = None
+        else:
+            found.append(left.pop(0) if left else step)
+    return tuple(found), unknown
+
+
+_Aligned = tuple[list[PlaceStep], tuple[PlaceStep, ...], tuple[tuple[Held, int | str], ...], bool]
+
+
+def _aligned(mark: tuple[PlaceStep, ...], output: tuple[PlaceStep, ...]) -> _Aligned | None:
+    """A mark's steps along those of a move's output: positions, the rest, tests, whether all."""
+    positions: list[PlaceStep] = []
+    tests: list[tuple[Held, int | str]] = []
+    for mine, its in zip(mark, output, strict=False):
+        match its:
+            case Field(name):
+                if not isinstance(mine, Field) or mine.name.casefold() != name.casefold():
+                    return None
+            case Item(None) | Value(None):
+                if isinstance(mine, Field | Key):
+                    return None
+                positions.append(mine)
+            case Item(position):
+                if isinstance(mine, Held):
+                    tests.append((mine, int(position or 0)))
+                elif mine not in (its, Item()):
+                    return None
+            case Value(key):
+                if isinstance(mine, Held):
+                    tests.append((mine, str(key)))
+                elif mine not in (its, Value()):
+                    return None
+            case Key():
+                if mine != its:
+                    return None
+            case _:
+                return None
+    whole = len(mark) < len(output)
+    positions += [s for s in output[len(mark) :] if s in (Item(), Value())]
+    return positions, mark[len(output) :], tuple(tests), whole

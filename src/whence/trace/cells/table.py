@@ -1,0 +1,155 @@
+"""The cells that a way back reached, as one table: dataset, locator, path, role and operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from whence.archive import Dataset
+from whence.plan.paths import Field, Item, Step, Value, quote, step_text
+from whence.trace.backward import Backward
+from whence.trace.cells.marks import Mark
+from whence.trace.cells.walk import Reached, Walk
+from whence.trace.patterns.match import Place
+from whence.trace.patterns.schema import Type, element, fields, kind, under
+from whence.trace.places import ROW, Held, PlaceStep
+from whence.trace.steps import StepView
+from whence.trace.tables import Tables, quoted, text
+
+
+class Cells:
+    """All cells behind a question, in one table.
+
+    Its columns are `dataset`, `locator`, `path`, `role` (whether it contributes), `accessed_by` and
+    `moved_by`.
+    """
+
+    def __init__(self, tables: Tables, walk: Walk) -> None:
+        self._tables = tables
+        self.views = walk.views
+        self.reasons = tuple(walk.reasons)
+        self.datasets: dict[str, Dataset] = {}
+        parts = [sql for reached in walk.reached for sql in self._part(reached)]
+        union = " UNION ALL ".join(parts) or (
+            "SELECT '' AS dataset, 0::BIGINT AS locator, '' AS path, true AS role, "
+            "['']::VARCHAR[] AS accessed_by, ['']::VARCHAR[] AS moved_by WHERE false"
+        )
+        self.table = tables.table(
+            "cells",
+            "SELECT dataset, locator, path, bool_or(role) AS role, "
+            "list_sort(list_distinct(flatten(list(accessed_by)))) AS accessed_by, "
+            "list_sort(list_distinct(flatten(list(moved_by)))) AS moved_by "
+            f"FROM ({union}) GROUP BY dataset, locator, path",
+        )
+
+    def hits(self) -> dict[str, str]:
+        """For each dataset, a table with the locators of rows that have cells, and their role."""
+        found = {name for (name,) in self._tables.run(f"SELECT DISTINCT dataset FROM {self.table}")}
+        return {
+            dataset: self._tables.table(
+                "hits",
+                f"SELECT locator, bool_or(role) AS role FROM {self.table} "
+                f"WHERE dataset = {text(dataset)} GROUP BY locator",
+            )
+            for dataset in self.datasets
+            if dataset in found
+        }
+
+    def _part(self, reached: Reached) -> Iterator[str]:
+        """The rows of the table that one mark on a source stands for, one leaf at a time."""
+        dataset = self._tables.archive.dataset(reached.dataset)
+        self.datasets.setdefault(dataset.id, dataset)
+        mark = reached.mark
+        start = _column_type(dataset, reached.column)
+        for steps in _leaves(start, mark.steps):
+            yield (
+                f"SELECT DISTINCT {text(dataset.id)} AS dataset, s.{quoted(reached.slot)} "
+                f"AS locator, {_path(reached.column, steps)} AS path, "
+                f"{str(mark.contributing).lower()} AS role, {_names(mark.accessed)} "
+                f"AS accessed_by, {_names(mark.moved)} AS moved_by FROM {mark.table} AS m "
+                f"JOIN {reached.scope} AS s ON s.{ROW} = m.{ROW} "
+                f"WHERE s.{quoted(reached.slot)} IS NOT NULL"
+            )
+
+
+def cells_of(
+    tables: Tables, backward: Backward, view: StepView, rows: str, places: Sequence[Place] | None
+) -> Cells:
+    """The cells behind places in an output, or behind all columns of some rows."""
+    walk = Walk(tables, backward)
+    numbered = tables.table("rows", f"SELECT locator AS {ROW}, locator FROM {rows}")
+    dataset = tables.archive.dataset(view.step.output)
+    columns = dataset.properties["columns"]
+    numbers = [column.number for column in view.plan.output]
+    marks = []
+    if places is None:
+        marks = [Mark(number, (), numbered, True) for number in numbers]
+    for place in places or ():
+        first, *rest = place.steps
+        assert isinstance(first, Field)
+        number = numbers[columns.index(first.name)]
+        marks.append(Mark(number, tuple(rest), place.table, True))
+    walk.output(view, numbered, marks)
+    return Cells(tables, walk)
+
+
+def _column_type(dataset: Dataset, column: str) -> Type:
+    properties = dataset.properties
+    named = dict(zip(properties.get("columns", ()), properties.get("physical", ()), strict=True))
+    stored = dict(fields(json.loads(dataset.schema)))
+    return stored.get(named.get(column, column), "?")
+
+
+def _leaves(start: Type, steps: tuple[PlaceStep, ...]) -> Iterator[tuple[PlaceStep, ...]]:
+    """A path, and where it ends in a struct the paths of what is in the struct."""
+    yield from _within(_at(start, steps), steps)
+
+
+def _within(found: Type, steps: tuple[PlaceStep, ...]) -> Iterator[tuple[PlaceStep, ...]]:
+    if kind(found) == "struct" and fields(found):
+        for name, inner in fields(found):
+            yield from _within(inner, (*steps, Field(name)))
+    else:
+        yield steps
+
+
+def _at(found: Type, steps: tuple[PlaceStep, ...]) -> Type:
+    for step in steps:
+        match step:
+            case Field(name) if kind(found) == "struct":
+                named = {n.casefold(): t for n, t in fields(found)}
+                found = named.get(name.casefold(), "?")
+            case Item() if kind(found) == "array":
+                found = element(found)
+            case Value() if kind(found) == "map":
+                found = under(found)
+            case Held(_, of_map) if kind(found) == ("map" if of_map else "array"):
+                found = under(found) if of_map else element(found)
+            case _:
+                return "?"
+    return found
+
+
+def _path(column: str, steps: tuple[PlaceStep, ...]) -> str:
+    """SQL for a path as people write it, with the positions that a mark holds."""
+    parts = [text(quote(column))]
+    for step in steps:
+        match step:
+            case Held(name, True):
+                parts += [text("{'"), f"m.{name}", text("'}")]
+            case Held(name):
+                parts += [text("["), f"m.{name}", text("]")]
+            case Item(None):
+                parts.append(text("[*]"))
+            case _:
+                parts.append(text(_step(step)))
+    return " || ".join(parts)
+
+
+def _step(step: Step | Held) -> str:
+    assert not isinstance(step, Held)
+    return step_text(step)
+
+
+def _names(operators: frozenset[str]) -> str:
+    return f"[{', '.join(text(name) for name in sorted(operators))}]::VARCHAR[]"

@@ -1,0 +1,604 @@
+"""From marked cells of an output back to cells of sources, operator by operator.
+
+A *scope* is a table of rows of one operator's output: a number for each, and the slots of its
+witness. Marks say which cells of these rows are asked about. An operator that keeps rows only
+rewrites the marks' paths; one that combines rows makes new scopes from the witness: the members of
+a group, the rows of a branch, the rows behind a subquery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from whence import plan as ops
+from whence.algebra.witness import (
+    Choice,
+    Collected,
+    Group,
+    GroupShape,
+    Item,
+    Members,
+    Nothing,
+    Product,
+    Row,
+    Witness,
+    product,
+    slots,
+    walk,
+)
+from whence.plan import Operator
+from whence.plan.paths import Item as ItemStep
+from whence.trace.backward import ROLE, Backward
+from whence.trace.cells.marks import Mark, Passed, held, moves_of, plain, through
+from whence.trace.places import ROW, Held, PlaceStep
+from whence.trace.steps import StepView, membership, step_view
+from whence.trace.tables import LOCATOR, Tables, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Rows of an operator's output: a table with their numbers and slots, and the slots' shape.
+
+    `scopes` has the slots of each operator below, as far as this witness knows them.
+    """
+
+    table: str
+    shape: Witness
+    scopes: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Cells of a source: their rows are the locators in the column `slot` of a scope's table."""
+
+    dataset: str
+    column: str
+    mark: Mark
+    scope: str
+    slot: str
+
+
+class Walk:
+    """One way back, being made."""
+
+    def __init__(self, tables: Tables, backward: Backward) -> None:
+        self._tables = tables
+        self._backward = backward
+        self.reached: list[Reached] = []
+        self.views: list[StepView] = []
+        self.reasons: dict[str, None] = {}
+
+    # --- Steps ------------------------------------------------------------------------------
+
+    def output(self, view: StepView, rows: str, marks: Sequence[Mark]) -> None:
+        """Go back from an output's rows, whose locators are in the column `locator` of a table.
+
+        The marks' tables have the numbers that the table gives to these rows.
+        """
+        self.views.append(view)
+        dataset = self._tables.archive.dataset(view.step.output)
+        shape: Witness = view.shape
+        scopes: Mapping[str, tuple[str, ...]] = view.scopes
+        if isinstance(shape, Group) and shape.slot == "":
+            scope = self._lazy(view, rows)
+        else:
+            names = [quoted(name) for name in slots(shape)]
+            found = self._tables.at(dataset, names or ["1 AS __whence_none"], rows)
+            sql = (
+                f"SELECT c.{ROW}, r.* EXCLUDE ({LOCATOR}) FROM ({found}) AS r "
+                f"JOIN {rows} AS c ON c.locator = r.{LOCATOR}"
+            )
+            scope = Scope(self._tables.table("scope", sql, dataset), shape, scopes)
+        self._visit(view, view.plan, scope, list(marks))
+
+    def _lazy(self, view: StepView, rows: str) -> Scope:
+        """Rows of a run without witnesses, found again by their values."""
+        dataset = self._tables.archive.dataset(view.step.output)
+        chosen = self._tables.table("chosen", f"SELECT locator, true AS role FROM {rows}")
+        keys, files, group = self._backward.lazy_members(view, dataset, chosen)
+        physical = [quoted(p) for p in dataset.properties["physical"]]
+        found = self._tables.at(dataset, physical or ["true AS x"], rows)
+        same = [f"r.{p} IS NOT DISTINCT FROM k.k{i}" for i, p in enumerate(physical)]
+        names = "".join(f", g.{quoted(name)}" for name in slots(group.element))
+        sql = (
+            f"SELECT c.{ROW}{names} FROM ({found}) AS r JOIN {rows} AS c "
+            f"ON c.locator = r.{LOCATOR} JOIN {keys} AS k ON {' AND '.join(same) or 'true'} "
+            f"JOIN {_scan(files)} AS g ON g.kid = k.kid"
+        )
+        return Scope(self._tables.table("scope", sql, dataset), group.element, group.scopes)
+
+    def _source(self, view: StepView, source: ops.Source, scope: Scope, marks: list[Mark]) -> None:
+        """Cells of a source are reached: the end, or the output of an earlier step or run."""
+        if not isinstance(scope.shape, Row):
+            return
+        archive = self._tables.archive
+        dataset = archive.dataset(view.inputs[source.id])
+        slot = scope.shape.slot
+        producer = archive.producer(dataset.id) if dataset.kind == "output" else None
+        if producer is None:
+            names = {column.number: column.name for column in source.output}
+            self.reached += [
+                Reached(dataset.id, names[mark.column], mark, scope.table, slot) for mark in marks
+            ]
+            return
+        earlier = step_view(*producer)
+        rows = self._tables.table(
+            "rows",
+            f"SELECT {ROW}, {quoted(slot)} AS locator FROM {scope.table} "
+            f"WHERE {quoted(slot)} IS NOT NULL",
+        )
+        columns = dict(
+            zip(
+                (column.number for column in source.output),
+                _positions(source, dataset.properties["columns"], earlier.plan),
+                strict=True,
+            )
+        )
+        moved = [replace(mark, column=columns[mark.column]) for mark in marks]
+        self.output(earlier, rows, moved)
+
+    # --- Operators --------------------------------------------------------------------------
+
+    def _visit(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
+        match operator:
+            case ops.Source():
+                self._source(view, operator, scope, marks)
+            case ops.OneRow():
+                pass
+            case ops.Aggregate():
+                self._aggregate(view, operator, scope, marks)
+            case ops.Window():
+                self._window(view, operator, scope, marks)
+            case ops.Union():
+                self._union(view, operator, scope, marks)
+            case ops.Join():
+                self._join(view, operator, scope, marks)
+            case ops.Generate():
+                self._generate(view, operator, scope, marks)
+            case ops.Except() | ops.Intersect():
+                self._set(view, operator, scope, marks)
+            case ops.MapBatches() | ops.MapGroups() | ops.MapCogroups():
+                self._opaque(view, operator, scope, marks)
+            case _:
+                passed = self._back(operator, scope, marks)
+                self._children(view, operator, scope, passed)
+
+    def _back(
+        self,
+        operator: Operator,
+        scope: Scope,
+        marks: Sequence[Mark],
+        unnested: PlaceStep | None = None,
+    ) -> dict[int, list[Mark]]:
+        """The marks on each input of an operator that keeps rows, and what it decides by."""
+        found: dict[int, list[Mark]] = {}
+        for mark in marks:
+            moves = moves_of(operator, mark)
+            if not moves:
+                found.setdefault(_owner(operator, mark.column), []).append(mark)
+            for move in moves:
+                for passed in through(mark, move, operator.id, unnested):
+                    known = self._tested(operator, passed)
+                    found.setdefault(passed.input, []).append(known)
+                for path in move.influences:
+                    looked = mark.influence(path, operator.id)
+                    found.setdefault(path.input or 0, []).append(looked)
+        everything = Mark(0, (), scope.table, False)
+        for path in operator.decides:
+            found.setdefault(path.input or 0, []).append(everything.influence(path, operator.id))
+        return found
+
+    def _tested(self, operator: Operator, passed: Passed) -> Mark:
+        """The mark, for those rows only whose positions the move is about."""
+        if passed.unknown:
+            self.reasons[f"{operator.id}: which items moved where is not known, all count"] = None
+        if not passed.tests:
+            return passed.mark
+        tests = " AND ".join(
+            f"{step.column} = {value if isinstance(value, int) else _text(value)}"
+            for step, value in passed.tests
+        )
+        table = self._tables.table("mark", f"SELECT * FROM {passed.mark.table} WHERE {tests}")
+        return replace(passed.mark, table=table)
+
+    def _children(
+        self, view: StepView, operator: Operator, scope: Scope, marks: Mapping[int, list[Mark]]
+    ) -> None:
+        """Go on into children whose rows are in the same scope, and into subqueries."""
+        for number, child in enumerate(operator.children):
+            if marks.get(number):
+                self._visit(view, child, _part(scope, child), marks[number])
+        self._subqueries(view, operator, scope, marks)
+
+    def _subqueries(
+        self, view: StepView, operator: Operator, scope: Scope, marks: Mapping[int, list[Mark]]
+    ) -> None:
+        for number, subquery in enumerate(operator.subqueries, len(operator.children)):
+            if not marks.get(number):
+                continue
+            group = _group(scope.shape, f"{subquery.id}/scalar")
+            if group is None:
+                self._visit(view, subquery, _row_of(scope, subquery), marks[number])
+                continue
+            below, asked = subquery, marks[number]
+            members, shape = self._members(view, scope, group)
+            while isinstance(below, ops.Project | ops.View) and not below.subqueries:
+                asked = self._back(below, scope, asked).get(0, [])
+                below = below.children[0]
+            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
+                self._into_members(view, below, inner, asked)
+            else:
+                moved = [self._to_members(mark, members) for mark in asked]
+                self._visit(view, below, inner, moved)
+
+    def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
+        found = self._back(operator, scope, marks)
+        if operator.type in ("semi", "existence", "anti"):
+            looked = found.pop(1, [])
+            group = _group(scope.shape, operator.id)
+            if group is not None and looked:
+                members, shape = self._members(view, scope, group)
+                inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+                moved = [self._to_members(mark, members) for mark in looked]
+                self._visit(view, operator.children[1], inner, moved)
+        self._children(view, operator, scope, found)
+
+    def _union(self, view: StepView, operator: ops.Union, scope: Scope, marks: list[Mark]) -> None:
+        choice = scope.shape
+        if not isinstance(choice, Choice):
+            return
+        for number, child in enumerate(operator.children):
+            table = self._tables.table(
+                "branch", f"SELECT * FROM {scope.table} WHERE {quoted(choice.slot)} = {number}"
+            )
+            columns = {
+                out.number: own.number
+                for out, own in zip(operator.output, child.output, strict=True)
+            }
+            moved = [replace(mark, column=columns[mark.column]) for mark in marks]
+            inner = Scope(table, choice.branches[number], scope.scopes)
+            self._visit(view, child, inner, moved)
+
+    def _generate(
+        self, view: StepView, operator: ops.Generate, scope: Scope, marks: list[Mark]
+    ) -> None:
+        item = next((p for p in walk(scope.shape) if _is_item(p, operator.id)), None)
+        position: PlaceStep = ItemStep()
+        table = scope.table
+        if isinstance(item, Item) and item.slot is not None:
+            position = Held(self._tables.fresh("p"))
+            table = self._tables.table(
+                "items",
+                f"SELECT *, {quoted(item.slot)} AS {position.column} FROM {scope.table}",
+            )
+        elif operator.function not in ("Stack",):
+            position = ItemStep()
+        inner = Scope(table, scope.shape, scope.scopes)
+        taken = [self._holding(mark, position, table) for mark in marks]
+        found = self._back(operator, inner, taken, position)
+        found[0] = [_at(mark, position, operator, table) for mark in found.get(0, [])]
+        child = operator.children[0]
+        shape = item.parent if isinstance(item, Item) else scope.shape
+        self._visit(view, child, Scope(table, shape, scope.scopes), found[0])
+
+    def _holding(self, mark: Mark, position: PlaceStep, table: str) -> Mark:
+        """The mark with the positions of unnested items beside its own."""
+        if not isinstance(position, Held):
+            return mark
+        columns = ", ".join(f"m.{name}" for name in (ROW, *held(mark.steps)))
+        sql = f"SELECT {columns}, s.{position.column} FROM {mark.table} AS m JOIN {table} AS s "
+        return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
+
+    def _set(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
+        for number, side in enumerate(("left", "right")):
+            group = _group(scope.shape, f"{operator.id}/{side}")
+            if group is None:
+                continue
+            child = operator.children[number]
+            columns = {
+                out.number: own.number
+                for out, own in zip(operator.output, child.output, strict=True)
+            }
+            members, shape = self._members(view, scope, group)
+            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            moved = [
+                replace(self._to_members(mark, members), column=columns[mark.column])
+                for mark in marks
+            ]
+            looked = [
+                Mark(column.number, (), members, False, frozenset({operator.id}))
+                for column in child.output
+            ]
+            self._visit(view, child, inner, moved + looked)
+
+    def _opaque(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
+        """A Python function over rows: everything in its input, as far as rows are known."""
+        found = self._back(operator, scope, marks)
+        groups = [p for p in walk(scope.shape) if isinstance(p, Group)]
+        self.reasons[f"{operator.id}: nobody sees into a Python function, all it reads counts"] = (
+            None
+        )
+        for number, child in enumerate(operator.children):
+            asked = found.get(number, [])
+            own = [g for g in groups if _is_side(g.operator, operator.id, number)]
+            if not own:
+                self._visit(view, child, _part(scope, child), asked)
+            for group in own:
+                members, shape = self._members(view, scope, group)
+                inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+                moved = [self._to_members(mark, members) for mark in asked]
+                self._visit(view, child, inner, moved)
+
+    # --- Groups -----------------------------------------------------------------------------
+
+    def _window(
+        self, view: StepView, operator: ops.Window, scope: Scope, marks: list[Mark]
+    ) -> None:
+        made = {call.column for call in operator.functions}
+        own = [mark for mark in marks if mark.column not in made]
+        asked = [mark for mark in marks if mark.column in made]
+        child = operator.children[0]
+        if own:
+            self._visit(view, child, _part(scope, child), own)
+        if not asked:
+            return
+        frames = [
+            p for p in walk(scope.shape) if isinstance(p, Group) and p.operator == operator.id
+        ]
+        found = self._back(replace(operator, decides=()), scope, asked).get(0, [])
+        if len(frames) > 1:
+            self.reasons[f"{operator.id}: rows of all its frames count"] = None
+        self._visit(view, child, _part(scope, child), found)
+        for frame in frames:
+            members, shape = self._members(view, scope, frame)
+            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            moved = [self._to_members(mark, members) for mark in found]
+            self._visit(view, child, inner, moved)
+
+    def _aggregate(
+        self, view: StepView, operator: ops.Aggregate, scope: Scope, marks: list[Mark]
+    ) -> None:
+        part = next(
+            (
+                p
+                for p in walk(scope.shape)
+                if isinstance(p, Members | Group) and p.operator == operator.id
+            ),
+            None,
+        )
+        found = self._back(operator, scope, marks)
+        self._subqueries(view, operator, scope, found)
+        if isinstance(part, Members):
+            inner = Scope(self._listed(scope, part), part.element, scope.scopes)
+            self._into_members(view, operator, inner, marks, part.collected)
+        elif part is not None:
+            members, shape = self._members(view, scope, part)
+            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            self._into_members(view, operator, inner, marks)
+
+    def _into_members(
+        self,
+        view: StepView,
+        operator: ops.Aggregate,
+        members: Scope,
+        marks: Sequence[Mark],
+        collected: Sequence[Collected] = (),
+    ) -> None:
+        """Marks of groups as marks of their members.
+
+        An aggregated value leads to the members that made it; a grouping key is that of those
+        members, or of all of them if no aggregated value of the group is asked about.
+        """
+        made = {call.column for call in operator.aggregates}
+        values = [mark for mark in marks if mark.column in made]
+        keys = [mark for mark in marks if mark.column not in made]
+        below: list[Mark] = []
+        picked: list[Mark] = []
+        items = {entry.column: entry for entry in collected}
+        for mark in values:
+            for move in moves_of(operator, mark):
+                for passed in through(mark, move, operator.id):
+                    item = items.get(mark.column)
+                    one = self._member_mark(operator, members, passed, move.positions, item)
+                    (picked if mark.contributing else below).append(one)
+                below += [
+                    self._to_members(mark.influence(path, operator.id), members.table)
+                    for path in move.influences
+                ]
+        used = self._used(members, values, picked)
+        below += picked
+        for mark in keys:
+            below += self._key_marks(operator, mark, used)
+        near = _union_of(ROW, [used, *(m.table for m in below)])
+        narrowed = self._tables.table(
+            "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
+        )
+        everyone = Mark(0, (), narrowed, False)
+        below += [everyone.influence(path, operator.id) for path in operator.decides]
+        if operator.children:
+            inner = replace(members, table=narrowed)
+            self._visit(view, operator.children[0], _part(inner, operator.children[0]), below)
+
+    def _key_marks(self, operator: ops.Aggregate, mark: Mark, used: str) -> list[Mark]:
+        columns = ", ".join(f"m.{name}" for name in held(mark.steps))
+        sql = (
+            f"SELECT u.{ROW}{', ' if columns else ''}{columns} FROM {mark.table} AS m "
+            f"JOIN {used} AS u ON u.parent = m.{ROW}"
+        )
+        moved = replace(mark, table=self._tables.table("mark", sql))
+        found = self._back(replace(operator, decides=()), Scope(used, Nothing(), {}), [moved])
+        return found.get(0, [])
+
+    def _used(self, members: Scope, values: Sequence[Mark], picked: Sequence[Mark]) -> str:
+        """The members that made the asked values: all, where no value of their group is asked."""
+        asked = [mark.table for mark in values if mark.contributing]
+        if not asked:
+            return members.table
+        groups = _union_of(ROW, asked)
+        own = _union_of(ROW, [mark.table for mark in picked]) if picked else "SELECT -1"
+        return self._tables.table(
+            "used",
+            f"SELECT * FROM {members.table} WHERE {ROW} IN ({own}) OR parent NOT IN ({groups})",
+        )
+
+    def _member_mark(
+        self,
+        operator: ops.Aggregate,
+        members: Scope,
+        passed: Passed,
+        positions: str,
+        collected: Collected | None,
+    ) -> Mark:
+        """A mark of an aggregated value as one of the members that made it."""
+        mark, item = passed.mark, passed.item
+        if positions == "same" or passed.whole or item in (None, ItemStep()):
+            return self._to_members(mark, members.table)
+        if collected is None:
+            self.reasons[f"{operator.id}: which rows made an item is not known, all count"] = None
+            return self._to_members(mark, members.table)
+        place = f"m.{item.column}" if isinstance(item, Held) else str(_number(item))
+        columns = "".join(f", m.{name}" for name in held(mark.steps))
+        sql = (
+            f"SELECT s.{ROW}{columns} FROM {mark.table} AS m JOIN ({_placed(members, collected)}) "
+            f"AS s ON s.parent = m.{ROW} AND s.place = {place}"
+        )
+        return replace(mark, table=self._tables.table("mark", sql))
+
+    def _to_members(self, mark: Mark, members: str) -> Mark:
+        """The mark for every member of the groups that it was about."""
+        columns = "".join(f", m.{name}" for name in held(mark.steps))
+        sql = (
+            f"SELECT s.{ROW}{columns} FROM {mark.table} AS m "
+            f"JOIN {members} AS s ON s.parent = m.{ROW}"
+        )
+        return replace(mark, table=self._tables.table("mark", sql))
+
+    def _listed(self, scope: Scope, shape: Members) -> str:
+        """The members in lists: their own number, that of the group's row, and their place."""
+        names = slots(shape.element)
+        if shape.is_bare:
+            columns = [f"m AS {quoted(names[0])}"]
+        else:
+            extra = [*shape.flags, *(c.field for c in shape.collected if c.field)]
+            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in (*names, *extra)]
+        slot = quoted(shape.slot)
+        return self._tables.table(
+            "members",
+            f"SELECT row_number() OVER () AS {ROW}, parent, place, {', '.join(columns)} FROM ("
+            f"SELECT {ROW} AS parent, generate_subscripts({slot}, 1) - 1 AS place, "
+            f"unnest({slot}) AS m FROM {scope.table})",
+        )
+
+    def _members(self, view: StepView, scope: Scope, group: Group) -> tuple[str, GroupShape]:
+        """The members of groups that a scope refers to by key."""
+        slot = quoted(group.slot)
+        keys = self._tables.table(
+            "keys",
+            f"SELECT unnest(k), true AS {ROLE} FROM (SELECT DISTINCT {slot} AS k "
+            f"FROM {scope.table} WHERE {slot} IS NOT NULL)",
+        )
+        files, shape = self._backward.group_files(view, group.operator, keys)
+        names = "".join(f", g.{quoted(n)}" for n in (*slots(shape.element), *shape.flags))
+        table = self._tables.table(
+            "members",
+            f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names} "
+            f"FROM {scope.table} AS s JOIN {_scan(files)} AS g "
+            f"ON {membership(shape, f's.{slot}', 'g')}",
+        )
+        return table, shape
+
+
+# --- Shapes ---------------------------------------------------------------------------------
+
+
+def _part(scope: Scope, child: Operator) -> Scope:
+    """The same rows with the part of the witness that a child made."""
+    own = set(scope.scopes.get(child.id, ()))
+    shape = scope.shape
+    parts = shape.parts if isinstance(shape, Product) else (shape,)
+    kept = [part for part in parts if set(slots(part)) <= own]
+    return replace(scope, shape=product(*kept))
+
+
+def _row_of(scope: Scope, subquery: Operator) -> Scope:
+    """The same rows with the one row of a subquery that was captured as a step of its own."""
+    own = {source.id for source in ops.sources(subquery)}
+    for part in walk(scope.shape):
+        if isinstance(part, Row) and part.source in own:
+            return replace(scope, shape=part)
+    return replace(scope, shape=Nothing())
+
+
+def _group(shape: Witness, operator: str) -> Group | None:
+    return next((p for p in walk(shape) if isinstance(p, Group) and p.operator == operator), None)
+
+
+def _is_item(part: Witness, operator: str) -> bool:
+    return isinstance(part, Item) and part.operator == operator
+
+
+def _is_side(group: str, operator: str, number: int) -> bool:
+    name, _, side = group.partition("/")
+    return name == operator and side in ("", ("left", "right")[number])
+
+
+def _owner(operator: Operator, column: int) -> int:
+    """The input that hands a column on."""
+    for number, child in enumerate(operator.children):
+        if any(own.number == column for own in child.output):
+            return number
+    return 0
+
+
+def _at(mark: Mark, position: PlaceStep, operator: ops.Generate, table: str) -> Mark:
+    """What a generator looked at, at the position of the item that it took out."""
+    if mark.contributing or operator.id not in mark.accessed or not isinstance(position, Held):
+        return mark
+    if ItemStep() not in mark.steps or mark.moved:
+        return mark
+    where = mark.steps.index(ItemStep())
+    steps = (*mark.steps[:where], position, *mark.steps[where + 1 :])
+    return replace(mark, steps=steps, table=table)
+
+
+def _positions(source: ops.Source, names: Sequence[str], plan: Operator) -> list[int]:
+    """The columns of the plan that made a source, in the order of the source's columns."""
+    numbers = [column.number for column in plan.output]
+    if [c.name for c in source.output] == list(names):
+        return numbers
+    return [numbers[list(names).index(column.name)] for column in source.output]
+
+
+def _placed(members: Scope, collected: Collected) -> str:
+    """SQL for members with the place of the item that each of them gave to a list or set."""
+    if collected.field is None:
+        return f"SELECT * FROM {members.table}"
+    field = quoted(collected.field)
+    if collected.of_set:
+        return f"SELECT * REPLACE ({field} AS place) FROM {members.table}"
+    return (
+        f"SELECT * REPLACE (count(*) OVER (PARTITION BY parent ORDER BY place) - 1 AS place) "
+        f"FROM {members.table} WHERE {field}"
+    )
+
+
+def _number(step: PlaceStep | None) -> int:
+    assert isinstance(step, ItemStep) and step.position is not None
+    return step.position
+
+
+def _union_of(column: str, tables: Sequence[str]) -> str:
+    return " UNION ".join(f"SELECT {column} FROM {table}" for table in tables)
+
+
+def _scan(files: Sequence[str]) -> str:
+    return "read_parquet([" + ", ".join(_text(file) for file in files) + "])"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+__all__ = ["Mark", "Reached", "Scope", "Walk", "plain"]

@@ -1,0 +1,126 @@
+"""The types of a result, as Spark's JSON has them, and the ways to reach a name in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from whence.errors import PatternError, UnknownNameError
+from whence.plan.paths import Field, Item, Step, Value, quote, step_text
+from whence.trace.patterns.tree import Node
+
+Type = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Steps into a value, and the type of what is there."""
+
+    steps: tuple[Step, ...]
+    type: Type
+
+
+def kind(found: Type) -> str:
+    """struct, array, map, or the name of a plain type."""
+    return found if isinstance(found, str) else str(found["type"])
+
+
+def fields(found: Type) -> list[tuple[str, Type]]:
+    """The fields of a struct."""
+    assert not isinstance(found, str)
+    return [(field["name"], _own(field["type"])) for field in found["fields"]]
+
+
+def element(found: Type) -> Type:
+    """The type of an array's items."""
+    assert not isinstance(found, str)
+    return _own(found["elementType"])
+
+
+def under(found: Type) -> Type:
+    """The type of a map's values."""
+    assert not isinstance(found, str)
+    return _own(found["valueType"])
+
+
+def _own(found: Any) -> Type:
+    """A user-defined type is what it is stored as."""
+    if isinstance(found, Mapping) and found["type"] == "udt":
+        return _own(found["sqlType"])
+    return found if isinstance(found, str) else dict(found)
+
+
+def routes(start: Type, node: Node) -> list[Route]:
+    """All ways from a value to what a node names; a list on the way stands for its items."""
+    if node.name == "":
+        if kind(start) != "array":
+            raise PatternError(f"there is no list to take an item of: this is {described(start)}")
+        return [Route((), start)]
+    found = [
+        route
+        for route in _below(start, (), deep=node.edge == "descendant")
+        if node.name is None or _matches(route.steps[-1], node.name)
+    ]
+    if not found:
+        names = [path_text(r.steps) for r in _below(start, (), deep=True)]
+        raise UnknownNameError("path", str(node.name), _nearest(str(node.name), names))
+    return found
+
+
+def _matches(step: Step, name: str) -> bool:
+    match step:
+        case Field(found):
+            return found.casefold() == name.casefold()
+        case Value():
+            return True
+        case _:
+            return False
+
+
+def _below(start: Type, steps: tuple[Step, ...], *, deep: bool) -> Iterator[Route]:
+    """What is inside a value: its fields, those of its items, and with `deep` all further down."""
+    match kind(start):
+        case "array":
+            yield from _below(element(start), (*steps, Item()), deep=deep)
+        case "map":
+            inner = Route((*steps, Value()), under(start))
+            if not deep:
+                yield inner
+            else:
+                yield from _below(inner.type, inner.steps, deep=deep)
+        case "struct":
+            for name, found in fields(start):
+                route = Route((*steps, Field(name)), found)
+                yield route
+                if deep:
+                    yield from _below(found, route.steps, deep=deep)
+        case _:
+            return
+
+
+def path_text(steps: tuple[Step, ...]) -> str:
+    """Steps below a row as people write them; the first is a column."""
+    first, *rest = steps
+    head = quote(first.name) if isinstance(first, Field) else step_text(first)
+    return head + "".join(step_text(step) for step in rest)
+
+
+def _nearest(name: str, paths: list[str]) -> list[str]:
+    """Paths whose last part is near the name come first."""
+    last = {path: path.rsplit(".", 1)[-1].rstrip("[]") for path in paths}
+    same = [path for path in paths if last[path].casefold() == name.casefold()]
+    return [*same, *(path for path in paths if path not in same)]
+
+
+def described(found: Type) -> str:
+    """A type in a message."""
+    match kind(found):
+        case "struct":
+            return "a struct of " + ", ".join(name for name, _ in fields(found)[:8])
+        case "array":
+            return "a list"
+        case "map":
+            return "a map"
+        case name:
+            return f"a value of type {name}"

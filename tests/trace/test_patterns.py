@@ -1,0 +1,121 @@
+"""Patterns as text and from Python: what they mean, and what is said of malformed ones."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import whence
+from whence.trace.patterns import Condition, Node, Pattern, anywhere, node, pattern
+from whence.trace.patterns.tree import node_text
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("a", [Node("a")]),
+        ("//a", [Node("a", "descendant")]),
+        ("a.b", [Node("a", children=(Node("b"),))]),
+        ("a//b", [Node("a", children=(Node("b", "descendant"),))]),
+        ("a, b", [Node("a"), Node("b")]),
+        ("a[2]", [Node("a", position=2)]),
+        ("a[2].b", [Node("a", position=2, children=(Node("b"),))]),
+        ("a[0][1]", [Node("a", position=0, children=(Node("", position=1),))]),
+        ("a[b, c]{2}", [Node("a", times=(2, 2), children=(Node("b"), Node("c")))]),
+        ("a[b]{1,3}", [Node("a", times=(1, 3), children=(Node("b"),))]),
+        ("a[b]{2,}", [Node("a", times=(2, None), children=(Node("b"),))]),
+        ("a[]", [Node("a", times=(1, None))]),
+        ("a = 1", [Node("a", conditions=(Condition("=", 1),))]),
+        ("a != -1.5", [Node("a", conditions=(Condition("<>", -1.5),))]),
+        ("a >= 'it''s'", [Node("a", conditions=(Condition(">=", "it's"),))]),
+        ("a in (1, 'x', true)", [Node("a", conditions=(Condition("in", (1, "x", True)),))]),
+        ("a IS NOT NULL", [Node("a", conditions=(Condition("is not null"),))]),
+        ("a where '_ > 2'", [Node("a", conditions=(Condition("where", "_ > 2"),))]),
+        ("`a.b`.`c``d`", [Node("a.b", children=(Node("c`d"),))]),
+        ("*.id", [Node(None, children=(Node("id"),))]),
+        ("in = 1", [Node("in", conditions=(Condition("=", 1),))]),
+        ("a = 'x' {2}", [Node("a", conditions=(Condition("=", "x"),), times=(2, 2))]),
+    ],
+)
+def test_text(text, nodes):
+    assert list(pattern(text).nodes) == nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "told"),
+    [
+        ("", 1, "found the end; expected"),
+        ("a =", 4, "a text in quotes"),
+        ("a[", 3, "a name or a number"),
+        ("a b", 3, "found 'b'"),
+        ("a = 'x", 5, "a text in quotes"),
+        ("a{2", 4, "'}'"),
+        ("a..b", 3, "found '.'"),
+        ("a, ", 4, "a name"),
+        ("a in 3", 6, r"expected '\('"),
+        ("a[-1]", 3, "found '-'"),
+    ],
+)
+def test_malformed_text_points_at_the_character(text, character, told):
+    with pytest.raises(whence.PatternError, match=told) as caught:
+        pattern(text)
+    lines = str(caught.value).splitlines()
+    assert f"at character {character}:" in lines[0]
+    assert lines[2].index("^") == character - 1 + 2
+
+
+def test_builder_means_the_same_as_text():
+    built = pattern(
+        anywhere("id_str") == "lp",
+        node("tweets").has(node("text") == "Hello World").times(2),
+        node("user").child("tags").item(1).isin(["a", "b"]),
+        node("n").where("_ > 1"),
+    )
+    text = (
+        "//id_str = 'lp', tweets[text = 'Hello World']{2}, user.tags[1] in ('a', 'b'), "
+        "n where '_ > 1'"
+    )
+    assert built.nodes == pattern(text).nodes
+
+
+def test_a_pattern_is_text_or_nodes():
+    with pytest.raises(whence.PatternError):
+        pattern("a", node("b"))
+    with pytest.raises(whence.PatternError):
+        pattern(3)
+
+
+NAMES = st.sampled_from(["a", "b_1", "a.b", "select", "ü", "`"])
+VALUES = st.one_of(st.integers(), st.booleans(), st.text("a'` ,]", max_size=4))
+CONDITIONS = st.one_of(
+    st.builds(Condition, st.sampled_from(["=", "<>", "<", ">="]), VALUES),
+    st.builds(Condition, st.sampled_from(["is null", "is not null"])),
+    st.builds(Condition, st.just("in"), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
+)
+TIMES = st.none() | st.tuples(st.integers(0, 3), st.none() | st.integers(3, 5))
+NODES = st.recursive(
+    st.builds(
+        Node,
+        NAMES | st.none(),
+        st.sampled_from(["child", "descendant"]),
+        st.none() | st.integers(0, 9),
+        st.lists(CONDITIONS, max_size=1).map(tuple),
+        TIMES,
+    ),
+    lambda below: st.builds(
+        Node,
+        NAMES,
+        st.sampled_from(["child", "descendant"]),
+        st.none() | st.integers(0, 9),
+        st.just(()),
+        TIMES,
+        st.lists(below, min_size=1, max_size=2).map(tuple),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(NODES, min_size=1, max_size=3))
+def test_text_of_any_pattern_reads_back(nodes):
+    made = Pattern(tuple(nodes))
+    assert pattern(str(made)).nodes == made.nodes, node_text(nodes[0])
