@@ -65,7 +65,8 @@ def test_unknown_names_and_bad_selections(
     "arguments",
     [
         ("frobnicate",),
-        ("trace", "--format", "html"),
+        ("show", "--format", "html"),
+        ("trace", "--where", "a", "--pattern", "b"),
         ("trace", "--limit", "0"),
         ("check", "--sample", "x"),
         ("impact",),
