@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from datetime import datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from whence.replay import Check
     from whence.spark.capture import Captured
+    from whence.spark.followed import Follow
     from whence.spark.gateway import Gateway
     from whence.spark.rerun import Pipeline
     from whence.spark.stored import Stored
@@ -80,10 +82,38 @@ def capture(
         store = Store.open(archive, catalog=catalog, create=True)
         with store.writer(name, mode) as writer, _Report(progress) as report:
             shelf = _Shelf(store, writer)
-            steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
+            limit = _list_below(list_below)
+            steps = Capture(gateway, shelf, mode, report, _follow(), limit).run(frame)
             report("committing")
             stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
+
+
+def capture_arrays(
+    function: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
+) -> Run:
+    """Call a function of arrays over columns of earlier runs, and keep its results as a run.
+
+    Columns are taken with `run.array`; other arguments are handed on as they are. The function
+    gives an array, or several in a tuple or dict, all with as many rows: the columns of the run's
+    output. The run is kept in the archive of the runs it builds on. Starts no JVM.
+    """
+    from whence.arrayrun import archive_of, write_run
+    from whence.spark.pickles import dumps
+
+    started = time.monotonic()
+    archive: Archive = archive_of([args, kwargs])
+    import numpy
+
+    with archive.store.writer(name, "eager") as writer:
+        write_run(writer, archive.tables, function, args, kwargs, dumps)
+        versions = {
+            "whence": metadata.version("whence"),
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+        }
+        stored = writer.commit(seconds=time.monotonic() - started, versions=versions)
+    return Run(archive, stored)
 
 
 def rowwise(function: Any) -> Any:
@@ -208,6 +238,20 @@ class Run:
         """The output rows as an Arrow table, without Spark."""
         return output_rows(self._tables, self._output, self._chosen(None))
 
+    def array(self, column: str) -> Any:
+        """A column of the output as a NumPy array that remembers its rows.
+
+        Give it to `whence.capture_arrays`, as it is. It cannot be written to; missing values are
+        NaN, NaT or None.
+        """
+        from whence.arrayrun import Origin, column_array
+
+        if column not in self.columns:
+            raise UnknownNameError("column", column, self.columns)
+        position = self.columns.index(column)
+        origin = Origin(self.archive, self._output.id, position)
+        return column_array(self.to_arrow().column(position), origin)
+
     def sources(self) -> list[Dataset]:
         """The datasets that the run's traces can end in, or pass through."""
         ids = dict.fromkeys(i for step in self.stored.steps for i in step.inputs)
@@ -228,7 +272,7 @@ class Run:
         groups = Backward(self._tables, self._engine)
         forward = Forward(self._tables, groups)
         found = forward.output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
+        return Impact(self._tables, forward, dataset.name, self._tables.count(rows), found)
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -245,14 +289,15 @@ class Run:
             f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
         )
         results = []
-        guarantee = guarantee_of([self._view], one_row=True)
+        reasons = list(guarantee_of([self._view], one_row=True)[1])
         for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
             one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             row = output_rows(self._tables, self._output, one).to_pylist()[0]
             trace = self._trace(one)
+            reasons += trace.replay_reasons
             with self._engine.at_work("a row was being replayed"):
                 results.append(replay_row(self._tables, self._engine, self._view, trace, row))
-        return Check(tuple(results), guarantee[0] == "guaranteed", guarantee[1])
+        return Check(tuple(results), not reasons, tuple(dict.fromkeys(reasons)))
 
     # --- Inside -----------------------------------------------------------------------------
 
@@ -402,6 +447,16 @@ class _Engine:
             names = [name for name, _, _ in written_files(self.gateway(), folder)]
         return [f"{folder}/{name}" for name in names], shape
 
+    def stored_call(self, run: StoredRun, step: Step) -> tuple[Any, Any, Any]:
+        """The function of an array step, with its arguments."""
+        from whence.spark.pickles import loads
+
+        attachment = self._archive.store.attachment(run.id, step.number)
+        if attachment is None:
+            raise EngineError(f"run {run.name!r} was stored without its function")
+        found: tuple[Any, Any, Any] = loads(attachment)
+        return found
+
     def pipeline(self, run: StoredRun, step: Step) -> Pipeline:
         """A stored step, ready to be run again; its sources must be as they were."""
         from whence.spark.rerun import Input, Pipeline
@@ -467,6 +522,24 @@ def _commit(
     return writer.commit(seconds=seconds, versions=versions)
 
 
+def _follow() -> Follow:
+    """What follows Python functions that use tracked arrays."""
+    from whence.arrays.uses import uses_arrays
+    from whence.spark.followed import Follow
+
+    def groups(*args: Any) -> Any:
+        from whence.arrays.follow import follow_groups
+
+        return follow_groups(*args)
+
+    def batches(*args: Any) -> Any:
+        from whence.arrays.follow import follow_batches
+
+        return follow_batches(*args)
+
+    return Follow(uses_arrays, groups, batches)
+
+
 def _document(step: Captured) -> Mapping[str, Any]:
     return {
         "plan": ops.to_json(step.plan),
@@ -480,6 +553,8 @@ def _document(step: Captured) -> Mapping[str, Any]:
         "scopes": {name: list(slots) for name, slots in step.scopes.items()},
         "ordered": step.ordered,
         "exact": list(step.exact),
+        "doubts": step.doubts,
+        "cells": {name: asdict(slots) for name, slots in step.cells.items()},
         "notes": list(step.notes),
     }
 

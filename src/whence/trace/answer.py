@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from whence.archive import Dataset
 from whence.errors import EngineError, UnknownNameError
 from whence.trace.backward import Backward
 from whence.trace.engine import Engine
+from whence.trace.followed import CELLS, CellReader
+from whence.trace.forward import Forward
 from whence.trace.grades import Grade, Guarantee, grade_of, guarantee_of
 from whence.trace.how import How
 from whence.trace.steps import StepView
@@ -161,12 +163,17 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown; `reasons` says why it is not exact."""
-        return grade_of(self._backward.views, self._backward.lost)[0]
+        return self._graded[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What makes the answer less than exact, with the operators that cause it."""
-        return grade_of(self._backward.views, self._backward.lost)[1]
+        return self._graded[1]
+
+    @property
+    def _graded(self) -> tuple[Grade, tuple[str, ...]]:
+        backward = self._backward
+        return grade_of(backward.views, backward.lost, backward.doubts)
 
     @property
     def replays(self) -> Guarantee:
@@ -197,6 +204,23 @@ class Trace(Mapping[str, SourceRows]):
         reader = How(self._tables, self._backward, self._names, terms)
         return reader.rows(self._view, self._chosen, rows)
 
+    def array_cells(self, *, limit: int = 1000) -> Any:
+        """Where Python functions were followed: which cells their cells were made of.
+
+        An Arrow table: run, step, operator, row and column of its output, and the row and column of
+        its input; `*` stands for all columns. Steps are listed as the trace meets them.
+        """
+        import pyarrow as pa
+
+        how = How(self._tables, self._backward, self._names, 20)
+        reader = CellReader(self._tables, how, limit)
+        found = [
+            {**entry, "input_row": render(entry["input_row"])}
+            for view, chosen in self._backward.followed
+            for entry in reader.rows(view, chosen)
+        ]
+        return pa.table({name: [entry[name] for entry in found[:limit]] for name in CELLS})
+
     def operators(self) -> list[OperatorCount]:
         """How many rows each operator handled on the way."""
         return [
@@ -216,11 +240,11 @@ class Impact:
     """The output rows that chosen source rows took part in."""
 
     def __init__(
-        self, tables: Tables, views: Sequence[StepView], source: str, rows: int, found: str
+        self, tables: Tables, forward: Forward, source: str, rows: int, found: str
     ) -> None:
         self._tables = tables
-        self._views = views
-        self._view = views[0]
+        self._forward = forward
+        self._view = forward.views[0]
         self._found = found
         self.source = source
         self.source_rows = rows
@@ -237,7 +261,7 @@ class Impact:
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown."""
-        return grade_of(self._views)[0]
+        return grade_of(self._forward.views, (), self._forward.doubts)[0]
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table."""
