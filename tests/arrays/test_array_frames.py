@@ -459,6 +459,16 @@ def test_a_function_that_fails_midway_on_tracked_columns_goes_on_as_a_superset()
     assert [len(result) for result, _ in found] == [2, 2, 2]
 
 
+def test_what_is_no_frame_is_handed_on_and_the_rest_as_well():
+    def odd(batches):
+        for number, batch in enumerate(batches):
+            yield None if number == 1 else batch
+
+    found = followed(odd, [frame(2, s) for s in range(3)])
+    assert [result is None for result, _ in found] == [False, True, False]
+    assert found[1][1] is None
+
+
 def test_an_error_midway_is_the_functions_own():
     def fails(batches):
         for number, batch in enumerate(batches):

@@ -31,6 +31,7 @@ from whence.arrays.tracked import TrackedArray
 
 Function = Callable[..., Any]
 _calls = itertools.count()
+_END = object()
 _REMEMBERED = 64  # branches and values that left, before all earlier rows stand for them
 
 
@@ -231,8 +232,8 @@ def follow_batches(
     results, again = iter(real(real_feed())), None
     while True:
         dice = _Dice()
-        result = next(results, None)
-        if result is None:
+        result = next(results, _END)
+        if result is _END:
             return
         if not isinstance(result, pd.DataFrame):
             yield result, None
