@@ -27,7 +27,7 @@ import numpy as np
 import whence.arrays as wa
 from whence.arrays.catalogue import CATALOGUE, ELEMENTWISE, Entry
 from whence.arrays.codec import encode
-from whence.arrays.compose import count_pairs, expand
+from whence.arrays.expand import count_pairs, expand
 from whence.arrays.forms import Form, Pairs
 from whence.arrays.provrc import compress
 
@@ -322,12 +322,12 @@ def geometric(values: list[float]) -> float:
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The means that the capture is judged by."""
-    computed = [
-        r["ratio"] for r in rows if r["element_wise"] and r["function"] not in ("real", "imag")
-    ]
+    plain = [r for r in rows if r["element_wise"]]
+    computed = [r["ratio"] for r in plain if r["function"] not in VIEWS_OF_MEMORY]
     return {
         "all": geometric([r["ratio"] for r in rows]),
-        "element_wise": geometric(computed),
+        "element_wise": geometric([r["ratio"] for r in plain]),
+        "element_wise_not_views_of_memory": geometric(computed),
         "not_views_of_memory": geometric(
             [r["ratio"] for r in rows if r["function"] not in VIEWS_OF_MEMORY]
         ),

@@ -1,6 +1,6 @@
 """whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""
 
-from whence.api import Archive, Run, capture, open, rowwise
+from whence.api import Archive, Run, capture, capture_arrays, open, rowwise
 from whence.errors import (
     ArchiveError,
     ArrayError,
@@ -38,6 +38,7 @@ __all__ = [
     "WhenceError",
     "anywhere",
     "capture",
+    "capture_arrays",
     "node",
     "open",
     "pattern",

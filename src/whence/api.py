@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence import plan as ops
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.replay import Check
+    from whence.spark.followed import Follow
 
 Mode = Literal["eager", "lazy", "auto"]
 Selection = Any
@@ -74,10 +78,38 @@ def capture(
         store = Store.open(archive, catalog=catalog, create=True)
         with store.writer(name, mode) as writer, _Report(progress) as report:
             shelf = Shelf(store, writer)
-            steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
+            limit = _list_below(list_below)
+            steps = Capture(gateway, shelf, mode, report, _follow(), limit).run(frame)
             report("committing")
             stored = commit(writer, shelf, steps, time.monotonic() - started, gateway)
     return Run(Archive(store), stored, frame.sparkSession)
+
+
+def capture_arrays(
+    function: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
+) -> Run:
+    """Call a function of arrays over columns of earlier runs, and keep its results as a run.
+
+    Columns are taken with `run.array`; other arguments are handed on as they are. The function
+    gives an array, or several in a tuple or dict, all with as many rows: the columns of the run's
+    output. The run is kept in the archive of the runs it builds on. Starts no JVM.
+    """
+    from whence.arrayrun import archive_of, write_run
+    from whence.spark.pickles import dumps
+
+    started = time.monotonic()
+    archive: Archive = archive_of([args, kwargs])
+    import numpy
+
+    with archive.store.writer(name, "eager") as writer:
+        write_run(writer, archive.tables, function, args, kwargs, dumps)
+        versions = {
+            "whence": metadata.version("whence"),
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+        }
+        stored = writer.commit(seconds=time.monotonic() - started, versions=versions)
+    return Run(archive, stored)
 
 
 def rowwise(function: Any) -> Any:
@@ -202,6 +234,20 @@ class Run:
         """The output rows as an Arrow table, without Spark."""
         return output_rows(self._tables, self._output, self._chosen(None))
 
+    def array(self, column: str) -> Any:
+        """A column of the output as a NumPy array that remembers its rows.
+
+        Give it to `whence.capture_arrays`, as it is. It cannot be written to; missing values are
+        NaN, NaT or None.
+        """
+        from whence.arrayrun import Origin, column_array
+
+        if column not in self.columns:
+            raise UnknownNameError("column", column, self.columns)
+        position = self.columns.index(column)
+        origin = Origin(self.archive, self._output.id, position)
+        return column_array(self.to_arrow().column(position), origin)
+
     def sources(self) -> list[Dataset]:
         """The datasets that the run's traces can end in, or pass through."""
         ids = dict.fromkeys(i for step in self.stored.steps for i in step.inputs)
@@ -225,7 +271,7 @@ class Run:
         groups = Backward(self._tables, self._engine)
         forward = Forward(self._tables, groups)
         found = forward.output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
+        return Impact(self._tables, forward, dataset.name, self._tables.count(rows), found)
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -242,14 +288,15 @@ class Run:
             f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
         )
         results = []
-        guarantee = guarantee_of([self._view], one_row=True)
+        reasons = list(guarantee_of([self._view], one_row=True)[1])
         for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
             one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
             row = output_rows(self._tables, self._output, one).to_pylist()[0]
             trace = self._trace(one)
+            reasons += trace.replay_reasons
             with self._engine.at_work("a row was being replayed"):
                 results.append(replay_row(self._tables, self._engine, self._view, trace, row))
-        return Check(tuple(results), guarantee[0] == "guaranteed", guarantee[1])
+        return Check(tuple(results), not reasons, tuple(dict.fromkeys(reasons)))
 
     # --- Inside -----------------------------------------------------------------------------
 
@@ -360,6 +407,24 @@ class _Report:
     def __call__(self, message: str) -> None:
         if self._status is not None:
             self._status.update(f"whence: {message}")
+
+
+def _follow() -> Follow:
+    """What follows Python functions that use tracked arrays."""
+    from whence.arrays.uses import uses_arrays
+    from whence.spark.followed import Follow
+
+    def groups(*args: Any) -> Any:
+        from whence.arrays.follow import follow_groups
+
+        return follow_groups(*args)
+
+    def batches(*args: Any) -> Any:
+        from whence.arrays.follow import follow_batches
+
+        return follow_batches(*args)
+
+    return Follow(uses_arrays, groups, batches)
 
 
 def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.archive import Dataset, Run, Step
+from whence.errors import EngineError
 from whence.trace.answer import Trace
 from whence.trace.steps import StepView
 from whence.trace.tables import Tables
@@ -29,6 +30,14 @@ class ReplayEngine(Protocol):
 
     def pipeline(self, run: Run, step: Step) -> Pipeline:
         """A stored step, ready to be run again."""
+        ...
+
+    def stored_call(self, run: Run, step: Step) -> tuple[Any, Any, Any]:
+        """The function of an array step, with its arguments."""
+        ...
+
+    def frame(self, table: Any) -> Any:
+        """An Arrow table as a Spark DataFrame."""
         ...
 
 
@@ -66,8 +75,10 @@ def replay_row(
     """Run the pipeline on the contributing inputs of one output row, and look for the row."""
     kept = {rows.dataset.id: _locators(tables, rows.contributing()) for rows in trace.values()}
     gateway = engine.gateway()
-    plan = _plan(tables, engine, view.run, view.step, kept)
-    found = gateway.collect(plan)
+    try:
+        found = gateway.collect(_plan(tables, engine, view.run, view.step, kept))
+    except _FunctionError as error:
+        return Replayed(row, False, str(error))
     wanted = list(row.values())
     if any(_same_row(wanted, other) for other in found):
         return Replayed(row, True)
@@ -80,6 +91,8 @@ def _plan(
     """The step's plan over kept rows; inputs that other steps made are replayed as well."""
     from whence.spark.rerun import replay
 
+    if step.document.get("arrays"):
+        return _array_plan(tables, engine, run, step, kept)
     replaced: dict[str, Any] = {}
     for dataset_id in step.inputs:
         dataset: Dataset = tables.archive.dataset(dataset_id)
@@ -89,6 +102,33 @@ def _plan(
             physical = dataset.properties["physical"]
             replaced[dataset_id] = engine.gateway().named(inner, physical)
     return replay(engine.gateway(), engine.pipeline(run, step), kept, replaced)
+
+
+class _FunctionError(Exception):
+    """An array function failed on the traced rows."""
+
+
+def _array_plan(
+    tables: Tables, engine: ReplayEngine, run: Run, step: Step, kept: Mapping[str, str]
+) -> Any:
+    """What the function of an array step gives on the rows that its inputs come to."""
+    from whence.arrayrun import call_again
+
+    gateway = engine.gateway()
+    inputs = []
+    for dataset_id in step.inputs:
+        producer = tables.archive.producer(dataset_id)
+        if producer is None:
+            raise EngineError(f"nothing is known of the run that made an input of {run.name!r}")
+        plan = _plan(tables, engine, *producer, kept)
+        plan.setAnalyzed()
+        inputs.append(gateway.frame(plan).toArrow())
+    stored = engine.stored_call(run, step)
+    try:
+        table = call_again(stored, inputs)
+    except Exception as error:
+        raise _FunctionError(f"the function raised on the traced rows: {error!r}") from error
+    return gateway.analysed(engine.frame(table))
 
 
 def _locators(tables: Tables, rows: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,16 @@ class Engine:
             names = [name for name, _, _ in written_files(self.gateway(), folder)]
         return [f"{folder}/{name}" for name in names], shape
 
+    def stored_call(self, run: Run, step: Step) -> tuple[Any, Any, Any]:
+        """The function of an array step, with its arguments."""
+        from whence.spark.pickles import loads
+
+        attachment = self._store.attachment(run.id, step.number)
+        if attachment is None:
+            raise EngineError(f"run {run.name!r} was stored without its function")
+        found: tuple[Any, Any, Any] = loads(attachment)
+        return found
+
     def pipeline(self, run: Run, step: Step) -> Pipeline:
         """A stored step, ready to be run again; its sources must be as they were."""
         from whence.spark.rerun import Input, Pipeline
@@ -167,6 +178,8 @@ def _document(step: Captured) -> Mapping[str, Any]:
         "scopes": {name: list(slots) for name, slots in step.scopes.items()},
         "ordered": step.ordered,
         "exact": list(step.exact),
+        "doubts": step.doubts,
+        "cells": {name: asdict(slots) for name, slots in step.cells.items()},
         "notes": list(step.notes),
     }
 

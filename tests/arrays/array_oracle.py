@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.annotated import Cell, annotated_array, read
-from whence.arrays.compose import expand
+from whence.arrays.expand import expand
 
 Matrix = np.ndarray[Any, Any]
 CHOICE = {

@@ -13,7 +13,8 @@ import whence.arrays as wa
 from whence.arrays import cells as cellset
 from whence.arrays import forms
 from whence.arrays.codec import decode, encode
-from whence.arrays.compose import compose, count_pairs, expand, union
+from whence.arrays.compose import compose, union
+from whence.arrays.expand import count_pairs, expand
 from whence.arrays.forms import AxisMap, Boxes, Form, Gather, Pairs, Reshape, Run
 from whence.arrays.provrc import compress, is_table
 from whence.arrays.query import backward, forward

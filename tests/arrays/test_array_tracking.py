@@ -468,3 +468,48 @@ def test_threads_do_not_meet() -> None:
         where = int(np.argmin(np.roll(X, i)))
         assert wa.provenance(result).backward(0)["x"][0].tolist() == [where]
     assert type(np.zeros(1)) is np.ndarray
+
+
+def test_random_numbers_inside_a_tracked_function() -> None:
+    @wa.track
+    def noisy(a: Any) -> Any:
+        return a + np.random.default_rng(3).normal(size=a.shape)
+
+    a = np.arange(4.0)
+    y = noisy(a)
+    np.testing.assert_array_equal(y, a + np.random.default_rng(3).normal(size=4))
+    assert wa.provenance(y).backward(2)["a"][0].tolist() == [2]
+    assert wa.provenance(y).grade == "exact"
+
+
+def test_two_arrays_of_one_name_are_told_apart() -> None:
+    one, two = wa.tracked(np.arange(3.0)), wa.tracked(np.arange(3.0) + 5)
+    found = wa.provenance(one[::-1] + two).backward(0)
+    assert len(found) == 2
+    assert sorted(part[0].tolist() for part in found.values()) == [[0], [2]]
+
+
+def test_a_branch_on_a_value_that_left_is_not_overlooked() -> None:
+    @wa.track
+    def f(x: Any) -> Any:
+        return np.negative(x) if float(x[2]) > 0 else np.square(x)
+
+    found = wa.provenance(f(X))
+    assert found.grade == "superset"
+    assert flat(found, 0) == [0]
+    assert flat(found, 0, role="influencing") == [2]
+
+
+def test_an_inner_call_hands_arrays_of_the_outer_call_back_tracked() -> None:
+    kept: list[Any] = []
+
+    @wa.track
+    def inner(n: int) -> Any:
+        return kept[0] * 2
+
+    @wa.track
+    def outer(x: Any) -> Any:
+        kept.append(x)
+        return inner(3)[::-1]
+
+    assert flat(wa.provenance(outer(X)), 0) == [3]

@@ -24,19 +24,38 @@ _arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
 _scalars: OrderedDict[int, tuple[Any, Provenance]] = OrderedDict()
 _SCALARS_KEPT = 4096
 _prompt: list[weakref.ref[Session]] = []
+_named: weakref.WeakValueDictionary[str, Node] = weakref.WeakValueDictionary()
 _PLAIN = (np.ndarray, np.memmap)
 _HARMLESS = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, type, slice)
 
 
 def tracked(array: Any, name: str = "a") -> TrackedArray:
-    """Follow an array interactively; `provenance` of anything computed from it refers to `name`."""
+    """Follow an array interactively; `provenance` of anything computed from it refers to `name`.
+
+    If an array of that name is still followed, the new one is called `name-2`, and so on.
+    """
     if type(array) is TrackedArray:
         return array
     session = creation.current.get()
+    if session is not None and session.frames:
+        from whence.arrays.column import unwrapped
+
+        array = unwrapped(array)
+        if type(array) is TrackedArray:
+            return array
     data = np.array(array)
     if session is not None:  # inside a tracked call: an array without provenance of its own
-        return TrackedArray(data, Node(data.shape, (), "tracked"), session)
-    return TrackedArray(data, Node(data.shape, (), "input", name), _prompt_session())
+        return TrackedArray(data, Node(data.shape, session.tainted(data.shape), "tracked"), session)
+    node = Node(data.shape, (), "input", _own_name(name))
+    _named[str(node.label)] = node
+    return TrackedArray(data, node, _prompt_session())
+
+
+def _own_name(name: str) -> str:
+    number, found = 2, name
+    while found in _named:
+        found, number = f"{name}-{number}", number + 1
+    return found
 
 
 def _prompt_session() -> Session:
@@ -54,7 +73,7 @@ def _prompt_session() -> Session:
 def provenance(result: Any) -> Provenance:
     """The provenance of an array that a tracked function returned, or of a tracked array."""
     if type(result) is TrackedArray:
-        node = _with_steering(result.node_, result.session_.steering)
+        node = with_steering(result.node_, result.session_)
         found = {n: leaf.shape for n, leaf in leaves(node).items()}
         return Provenance(node, found, "array")
     if isinstance(result, np.ndarray):
@@ -104,6 +123,12 @@ class TrackedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function gives; `provenance` of it tells where its cells come from."""
+        session = creation.current.get()
+        if session is not None and session.frames:  # the columns of a frame are followed already
+            from whence.arrays.column import unwrapped
+
+            session.packages |= self._packages
+            return self.function(*unwrapped(args), **unwrapped(kwargs))
         for value in args:
             kind = type(value)
             if kind is TrackedArray or (kind in (list, tuple, dict) and tracked_in(value)):
@@ -212,6 +237,8 @@ class Call:
         """Plain results in place of tracked ones; each gets its provenance."""
         kind = type(result)
         if kind is TrackedArray:
+            if result.session_ is not self.session:  # of a call around this one
+                return result
             data = result.data_[()] if result.scalar_ else result.data_
             self._answer(data, result.node_, path)
             return data
@@ -236,7 +263,7 @@ class Call:
 
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
         shape = node.shape
-        node = _with_steering(node, self.session.steering)
+        node = with_steering(node, self.session)
         if self.foreign:
             extra = [
                 Edge(leaf, partial(everything, shape, leaf.shape), doubt=why)
@@ -252,14 +279,19 @@ class Call:
         remember(result, found)
 
 
-def _with_steering(node: Node, steering: list[Node]) -> Node:
-    """Branches on values influence every cell of what is returned."""
-    if not steering:
+def with_steering(node: Node, session: Session) -> Node:
+    """Branches on values influence every cell of what is returned; so may values that left."""
+    if not session.steering and not session.left:
         return node
     shape = node.shape
-    looked = list({id(n): n for n in steering}.values())
+    looked = list({id(n): n for n in session.steering}.values())
     edges = [Edge(n, partial(everything, shape, n.shape), False) for n in looked]
-    return Node(shape, [Edge(node, partial(identity, shape)), *edges], "branch")
+    gone = {(id(n), op): n for n, op in session.left}
+    edges += [
+        Edge(n, partial(everything, shape, n.shape), False, doubt=f"a value left through {op}")
+        for (_, op), n in gone.items()
+    ]
+    return Node(shape, [Edge(node, partial(identity, shape)), *edges], node.op)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], str]:

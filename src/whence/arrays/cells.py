@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ Ints = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 EXPAND_LIMIT = 1 << 28
+expand_limit: ContextVar[int] = ContextVar("whence_arrays_expand_limit", default=EXPAND_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +182,7 @@ def _as_box(shape: Shape, selector: Any) -> Cells | None:
 
 
 def _refuse_large(count: int) -> None:
-    if count > EXPAND_LIMIT:
+    if count > expand_limit.get():
         raise ArrayError(
             f"{count} cells would have to be listed one by one; ask for fewer, or for a slice"
         )

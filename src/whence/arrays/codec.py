@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Ints, Shape
-from whence.arrays.compose import expand
+from whence.arrays.expand import expand
 from whence.arrays.forms import Boxes, Form, Gather, Pairs, pairs
 from whence.arrays.provrc import absolute_where_single, compress
 from whence.errors import ArrayError

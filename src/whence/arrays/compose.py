@@ -1,4 +1,4 @@
-"""Joining two relations, uniting several, and expanding one into pairs."""
+"""Joining two relations, and uniting several."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from itertools import pairwise
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
-from whence.arrays.cells import EXPAND_LIMIT, Ints, Shape, distinct_rows, strides_of
+from whence.arrays.cells import (
+    Cells,
+    Shape,
+    distinct_rows,
+    expand_limit,
+    from_flat,
+    strides_of,
+)
+from whence.arrays.expand import count_pairs, expand
 from whence.arrays.forms import (
     COLUMNS,
     ROW_LIMIT,
@@ -23,132 +32,10 @@ from whence.arrays.forms import (
     empty,
     pairs,
 )
-from whence.arrays.query import uneven
+from whence.arrays.query import backward, uneven
 from whence.errors import ArrayError
 
-
-def expand(form: Form) -> Pairs:
-    """Every pair of output and input cell, once."""
-    match form:
-        case Pairs():
-            return form
-        case Gather():
-            flat = form.index.reshape(-1)
-            out = np.flatnonzero(flat >= 0)
-            return Pairs(form.out_shape, form.in_shape, out, flat[out])
-        case Reshape():
-            every = np.arange(math.prod(form.out_shape), dtype=np.int64)
-            return Pairs(form.out_shape, form.in_shape, every, every)
-        case Boxes():
-            return _expand_boxes(form)
-        case _:
-            assert_never(form)
-
-
-def count_pairs(form: Form) -> int:
-    """How many pairs an expansion would list (pairs that two rows share count twice)."""
-    match form:
-        case Pairs():
-            return len(form.out)
-        case Gather():
-            return int((form.index >= 0).sum())
-        case Reshape():
-            return math.prod(form.out_shape)
-        case Boxes():
-            even = (form.lo_k == form.hi_k).all(axis=1)
-            widths = np.concatenate([form.out_hi - form.out_lo, form.hi - form.lo], axis=1) + 1
-            regular = int(np.prod(widths[even], axis=1, dtype=np.float64).sum())
-            return regular + sum(_row_volume(form, int(r)) for r in np.flatnonzero(~even))
-        case _:
-            assert_never(form)
-
-
-def _row_volume(form: Boxes, row: int) -> int:
-    """Pairs of one row: sums of products of widths that are linear in the output position."""
-    per_axis = [
-        np.ones(high - low + 1, dtype=np.int64)
-        for low, high in zip(form.out_lo[row].tolist(), form.out_hi[row].tolist(), strict=True)
-    ]
-    total = 1
-    for i in range(len(form.in_shape)):
-        ref = int(form.ref[row, i])
-        width, slope = (
-            int(form.hi[row, i] - form.lo[row, i] + 1),
-            int(form.hi_k[row, i] - form.lo_k[row, i]),
-        )
-        if ref < 0 or slope == 0:
-            total *= width
-        else:
-            at = np.arange(int(form.out_lo[row, ref]), int(form.out_hi[row, ref]) + 1)
-            per_axis[ref] = per_axis[ref] * (width + slope * at)
-    return total * math.prod(int(widths.sum()) for widths in per_axis)
-
-
-def _expand_boxes(form: Boxes) -> Pairs:
-    total = count_pairs(form)
-    if total > EXPAND_LIMIT:
-        raise ArrayError(
-            f"the relation between shapes {form.out_shape} and {form.in_shape} has {total} pairs, "
-            "too many to list; ask for cells with backward() or forward(), or use .rows()"
-        )
-    even = (form.lo_k == form.hi_k).all(axis=1)
-    parts = [_expand_even(form.take(np.flatnonzero(even)))]
-    parts += [_expand_row(form, int(row)) for row in np.flatnonzero(~even)]
-    out = np.concatenate([o for o, _ in parts])
-    inp = np.concatenate([a for _, a in parts])
-    return pairs(form.out_shape, form.in_shape, out, inp)
-
-
-def _expand_even(form: Boxes) -> tuple[Ints, Ints]:
-    """All pairs of rows whose intervals keep their width, all rows at once."""
-    widths = np.concatenate([form.out_hi - form.out_lo, form.hi - form.lo], axis=1) + 1
-    counts = np.prod(widths, axis=1, dtype=np.int64)
-    owner = np.repeat(np.arange(len(form)), counts)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    outs = len(form.out_shape)
-    out_strides, in_strides = strides_of(form.out_shape), strides_of(form.in_shape)
-    # one flat step for an output position moves the output, and each input axis that follows it
-    pull = np.zeros((len(form), outs), dtype=np.int64)
-    for i, stride in enumerate(in_strides.tolist()):
-        for j in range(outs):
-            pull[:, j] += np.where(form.ref[:, i] == j, form.lo_k[:, i] * stride, 0)
-    out = (form.out_lo @ out_strides)[owner]
-    inp = (form.lo @ in_strides + (pull * form.out_lo).sum(axis=1))[owner]
-    for axis in range(widths.shape[1] - 1, -1, -1):
-        if bool((widths[:, axis] == 1).all()):
-            continue
-        width = widths[owner, axis]
-        step = within % width
-        within //= width
-        if axis >= outs:
-            inp += step * in_strides[axis - outs]
-        else:
-            out += step * out_strides[axis]
-            inp += step * pull[owner, axis]
-    return out, inp
-
-
-def _expand_row(form: Boxes, row: int) -> tuple[Ints, Ints]:
-    low, high = form.out_lo[row], form.out_hi[row]
-    sizes = (high - low + 1).tolist()
-    grid = np.indices(sizes, dtype=np.int64).reshape(len(sizes), math.prod(sizes))
-    coords = grid + low[:, None]
-    out = strides_of(form.out_shape) @ coords if sizes else np.zeros(1, dtype=np.int64)
-    inp = np.zeros(len(out), dtype=np.int64)
-    owner: Ints | None = None
-    for i, stride in enumerate(strides_of(form.in_shape).tolist()):
-        ref = int(form.ref[row, i])
-        at = coords[ref] if ref >= 0 else np.zeros(1, dtype=np.int64)
-        start = np.broadcast_to(form.lo[row, i] + form.lo_k[row, i] * at, grid.shape[1:])
-        stop = np.broadcast_to(form.hi[row, i] + form.hi_k[row, i] * at, grid.shape[1:])
-        if owner is not None:
-            start, stop = start[owner], stop[owner]
-        width = stop - start + 1
-        spread = np.repeat(np.arange(len(width)), width)
-        step = np.arange(len(spread)) - np.repeat(np.cumsum(width) - width, width)
-        inp = inp[spread] + (start[spread] + step) * stride
-        owner = spread if owner is None else owner[spread]
-    return (out if owner is None else out[owner]), inp
+_WIDE = 1 << 20  # pairs from which boxes are not listed to be united with listed ones
 
 
 def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
@@ -163,11 +50,36 @@ def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
         joined = {name: np.concatenate([getattr(f, name) for f in symbolic]) for name in COLUMNS}
         table = np.concatenate([joined[name] for name in COLUMNS], axis=1)
         whole = Boxes(out_shape, in_shape, *(joined[name] for name in COLUMNS))
+        every = np.flatnonzero(_all_from_all(whole))
+        if len(every):  # holds all other rows
+            return whole.take(every[:1])
         return merge_neighbours(whole.take(distinct_rows(table)))
+    if sum(count_pairs(f) for f in symbolic) > _WIDE:
+        cells = [f if isinstance(f, Boxes) else _cell_boxes(f) for f in some]
+        return union(cells, out_shape, in_shape)
     listed = [expand(f) for f in some]
     out = np.concatenate([p.out for p in listed])
     inp = np.concatenate([p.inp for p in listed])
     return pairs(out_shape, in_shape, out, inp)
+
+
+def _all_from_all(form: Boxes) -> NDArray[np.bool_]:
+    """The rows that pair every output cell with every input cell."""
+    outputs = (form.out_lo == 0) & (form.out_hi == np.array(form.out_shape, dtype=np.int64) - 1)
+    inputs = (form.ref < 0) & (form.lo == 0)
+    inputs &= form.hi == np.array(form.in_shape, dtype=np.int64) - 1
+    found: NDArray[np.bool_] = outputs.all(axis=1) & inputs.all(axis=1)
+    return found
+
+
+def _cell_boxes(form: Form) -> Boxes:
+    """A box of one cell for each pair."""
+    listed = expand(form)
+    out = np.stack(np.unravel_index(listed.out, form.out_shape or (1,)), axis=1)
+    inp = np.stack(np.unravel_index(listed.inp, form.in_shape or (1,)), axis=1)
+    out, inp = out[:, : len(form.out_shape)], inp[:, : len(form.in_shape)]
+    zero = np.zeros_like(inp)
+    return Boxes(form.out_shape, form.in_shape, out, out, zero - 1, inp, zero, inp, zero)
 
 
 def merge_neighbours(form: Boxes) -> Boxes:
@@ -239,12 +151,53 @@ def compose(first: Form, second: Form) -> Form:
             joined = _join_boxes(first, second)
             if joined is not None:
                 return joined
+        case Boxes(), Gather() | Pairs() if not (first.ref >= 0).any():
+            image = _images(first, second)
+            if image is not None:
+                return image
+        case Gather() | Pairs(), Boxes() if _is_whole(second):
+            return _behind_all(first, second)
         case _:
             pass
     one, two = to_gather(first), to_gather(second)
     if one is not None and two is not None:
         return _through(one, two)
     return _join_pairs(expand(first), expand(second))
+
+
+def _images(first: Boxes, second: Form) -> Boxes | None:
+    """Boxes whose middle cells are the same for all their outputs: these have one image."""
+    parts: list[Boxes] = []
+    for row in range(len(first)):
+        middle = Cells(second.out_shape, lo=first.lo[[row]], hi=first.hi[[row]])
+        lo, hi = backward(second, middle).boxes()
+        count = len(lo)
+        if count * len(first) > ROW_LIMIT:
+            return None
+        out_lo, out_hi = (np.repeat(a[[row]], count, axis=0) for a in (first.out_lo, first.out_hi))
+        zero = np.zeros_like(lo)
+        shapes = first.out_shape, second.in_shape
+        parts.append(Boxes(*shapes, out_lo, out_hi, zero - 1, lo, zero, hi, zero))
+    joined = union(parts, first.out_shape, second.in_shape)
+    return joined if isinstance(joined, Boxes) else None
+
+
+def _is_whole(form: Boxes) -> bool:
+    """Whether each output cell comes from the same box of inputs."""
+    return (
+        len(form) == 1
+        and not (form.ref >= 0).any()
+        and not form.out_lo.any()
+        and bool((form.out_hi[0] + 1 == form.out_shape).all())
+    )
+
+
+def _behind_all(first: Gather | Pairs, second: Boxes) -> Boxes:
+    """The one box of `second`, for all outputs that have a middle cell at all."""
+    out = first.out if isinstance(first, Pairs) else np.flatnonzero(first.index.reshape(-1) >= 0)
+    lo, hi = from_flat(first.out_shape, out).boxes()
+    inner = [np.repeat(getattr(second, name), len(lo), axis=0) for name in COLUMNS[2:]]
+    return Boxes(first.out_shape, second.in_shape, lo, hi, *inner)
 
 
 def _through(first: Gather, second: Gather) -> Gather:
@@ -297,7 +250,7 @@ def _join_pairs(first: Pairs, second: Pairs) -> Pairs:
     start = np.searchsorted(second.out, first.inp, side="left")
     count = np.searchsorted(second.out, first.inp, side="right") - start
     total = int(count.sum())
-    if total > EXPAND_LIMIT:
+    if total > expand_limit.get():
         raise ArrayError(
             f"joining the two relations would list {total} pairs; ask for cells with backward()"
         )

@@ -68,14 +68,15 @@ def _describe_function(function: FunctionType, parts: list[str], seen: set[int])
 
 
 def _named_globals(function: FunctionType) -> list[Any]:
-    names = _names(function.__code__)
+    names = code_names(function.__code__)
     found = function.__globals__
     return [found[n] for n in sorted(names) if n in found and not hasattr(builtins, n)]
 
 
-def _names(code: CodeType) -> set[str]:
+def code_names(code: CodeType) -> set[str]:
+    """The names of globals and attributes in a function's code, also in functions inside it."""
     inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return set(code.co_names).union(*(_names(c) for c in inner))
+    return set(code.co_names).union(*(code_names(c) for c in inner))
 
 
 def _describe_code(code: CodeType, parts: list[str], seen: set[int]) -> bool:

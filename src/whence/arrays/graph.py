@@ -72,7 +72,7 @@ class Node:
     `loose` says that values decided its shape, so that asking for the shape is looking at them.
     """
 
-    __slots__ = ("edges", "label", "loose", "op", "shape")
+    __slots__ = ("__weakref__", "edges", "label", "loose", "op", "shape")
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.codec import decode, encode
-from whence.arrays.compose import expand
+from whence.arrays.expand import expand
 from whence.arrays.forms import COLUMNS, Boxes, Form, Reshape, empty
 from whence.arrays.graph import Edge, Held, Node, relate
 from whence.arrays.provenance import Provenance

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Ints, Shape
-from whence.arrays.compose import count_pairs, expand
+from whence.arrays.expand import count_pairs, expand
 from whence.arrays.forms import Boxes, Form, Gather, Pairs, Reshape
 
 RANK_LIMIT = 64

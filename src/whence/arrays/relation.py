@@ -11,7 +11,8 @@ import numpy as np
 from whence.arrays import cells as cellset
 from whence.arrays.cells import Cells, Ints, Shape
 from whence.arrays.codec import decode, encode
-from whence.arrays.compose import compose, expand
+from whence.arrays.compose import compose
+from whence.arrays.expand import expand
 from whence.arrays.forms import Boxes, Form, Gather, Pairs, Reshape, identity
 from whence.arrays.provrc import compress
 from whence.arrays.query import backward, forward

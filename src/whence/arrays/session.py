@@ -28,12 +28,26 @@ def owner(array: Array) -> Any:
 
 
 class Session:
-    """One tracked call, or interactive use (`lasting`: held values are copied at once)."""
+    """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
-    __slots__ = ("__weakref__", "aliases", "held", "lasting", "left", "packages", "steering")
+    `frames` says that the arrays are columns of pandas frames.
+    """
 
-    def __init__(self, lasting: bool = False, packages: frozenset[str] = frozenset()) -> None:
-        self.lasting, self.packages = lasting, packages
+    __slots__ = (
+        "__weakref__",
+        "aliases",
+        "frames",
+        "held",
+        "lasting",
+        "left",
+        "packages",
+        "steering",
+    )
+
+    def __init__(
+        self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
+    ) -> None:
+        self.lasting, self.packages, self.frames = lasting, packages, frames
         self.held: list[Held] = []
         self.aliases: dict[int, list[weakref.ref[TrackedArray]]] = {}
         self.left: list[tuple[Node, str]] = []

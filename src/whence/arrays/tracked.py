@@ -33,6 +33,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     __slots__ = ("__weakref__", "data_", "node_", "scalar_", "session_")
     __array_priority__ = 1000.0
+    _typ = "npy_extension"  # pandas then asks `to_numpy` what to put into a frame
 
     def __init__(self, data: Array, node: Node, session: Session, scalar: bool = False) -> None:
         self.data_, self.node_, self.session_, self.scalar_ = data, node, session, scalar

@@ -117,6 +117,9 @@ def trace(
     how: Annotated[
         bool, typer.Option("--how", help="Also how they were combined: · together, + added up.")
     ] = False,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="Also the cells behind cells, where arrays were used.")
+    ] = False,
     limit: LimitOption = None,
     archive: ArchiveOption = "provenance",
     catalog: CatalogOption = None,
@@ -157,6 +160,7 @@ def trace(
             where=where,
             source=source,
             how=how,
+            cells=cells,
             limit=_limit(limit, format),
         ),
         format,

@@ -4,6 +4,7 @@ from whence.plan.codec import from_json, to_json
 from whence.plan.operators import (
     Aggregate,
     AggregateCall,
+    ArrayFunction,
     Column,
     Except,
     Expand,
@@ -42,6 +43,7 @@ from whence.plan.tree import by_id, find, map_plan, sources, walk
 __all__ = [
     "Aggregate",
     "AggregateCall",
+    "ArrayFunction",
     "Column",
     "Except",
     "Expand",

@@ -332,6 +332,14 @@ class MapCogroups(_Operator):
     right_keys: tuple[Expression, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayFunction(_Operator):
+    """A function of arrays over columns of its inputs; it runs outside Spark."""
+
+    kind = "arrayfunction"
+    function: str
+
+
 Operator: TypeAlias = (
     Source
     | OneRow
@@ -357,4 +365,5 @@ Operator: TypeAlias = (
     | MapBatches
     | MapGroups
     | MapCogroups
+    | ArrayFunction
 )

@@ -18,7 +18,7 @@ def origins(operator: Operator, number: int) -> frozenset[str] | None:
             return None
         case plan.Generate(generated=generated) if number in {c.number for c in generated}:
             return None
-        case plan.MapBatches() | plan.MapGroups() | plan.MapCogroups():
+        case plan.MapBatches() | plan.MapGroups() | plan.MapCogroups() | plan.ArrayFunction():
             return None
         case plan.Join(existence=found) if found and found.number == number:
             return None

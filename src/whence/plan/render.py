@@ -84,7 +84,7 @@ def describe(operator: Operator) -> str:
             return "; ".join("(" + ", ".join(map(str, listed)) + ")" for listed in lists)
         case plan.Observe(name=name, metrics=metrics):
             return f"{name}: " + ", ".join(map(str, metrics))
-        case plan.MapBatches() | plan.MapGroups() | plan.MapCogroups():
+        case plan.MapBatches() | plan.MapGroups() | plan.MapCogroups() | plan.ArrayFunction():
             return _python(operator)
         case _:
             return _plain(operator)
@@ -184,9 +184,11 @@ def _generate(operator: plan.Generate) -> str:
     return f"{operator.generator}{' outer' if operator.outer else ''} AS {names}"
 
 
-def _python(operator: plan.MapBatches | plan.MapGroups | plan.MapCogroups) -> str:
+def _python(
+    operator: plan.MapBatches | plan.MapGroups | plan.MapCogroups | plan.ArrayFunction,
+) -> str:
     match operator:
-        case plan.MapBatches(function=function):
+        case plan.MapBatches(function=function) | plan.ArrayFunction(function=function):
             return function
         case plan.MapGroups(function=function, keys=keys):
             return f"by {', '.join(map(str, keys))}: {function}"

@@ -56,6 +56,7 @@ def non_monotonic(operator: Operator) -> bool:
             | plan.MapBatches()
             | plan.MapGroups()
             | plan.MapCogroups()
+            | plan.ArrayFunction()
         ):
             return True
         case _:

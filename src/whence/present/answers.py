@@ -62,6 +62,7 @@ def trace_report(
     where: str | None = None,
     source: str | None = None,
     how: bool = False,
+    cells: bool = False,
     limit: int | None = None,
 ) -> Report:
     """The chosen rows, the rows behind them by source, and how good the answer is.
@@ -80,6 +81,9 @@ def trace_report(
         blocks += _source_blocks(trace[name], _for_people(grid, read))
     if how:
         blocks.append("\n".join(["how", *(told or ["nothing was chosen"])]))
+    table = _cells_grid(trace, limit) if cells else None
+    if table is not None:
+        blocks += ["cells", table] if table.rows else ["cells: no step used arrays"]
     blocks.append(quality(trace))
     data = {
         "run": {"id": run.id, "name": run.name},
@@ -88,6 +92,7 @@ def trace_report(
         "output": dicts(output),
         "sources": {name: _source_data(trace[name], grid) for name, grid in found.items()},
         **({"how": told} if how else {}),
+        **({"cells": dicts(table)} if table is not None else {}),
         "operators": [
             {"run": o.run, "step": o.step, "operator": o.operator, "rows": o.rows}
             for o in trace.operators()
@@ -99,6 +104,15 @@ def trace_report(
         "notes": trace.notes,
     }
     return Report(tuple(blocks), data, _trace_records(found, source))
+
+
+def _cells_grid(trace: Trace, limit: int | None) -> Grid:
+    """The cells behind the cells of steps that used arrays, contributing ones first."""
+    found = trace.array_cells().to_pydict()
+    rows = list(zip(*found.values(), strict=True))
+    rows.sort(key=lambda row: row[-1])
+    kept = rows if limit is None else rows[:limit]
+    return Grid(tuple(found), kept, len(rows) - len(kept))
 
 
 def _source_blocks(rows: SourceRows, grid: Grid) -> list[str | Grid]:

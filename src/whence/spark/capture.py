@@ -29,6 +29,7 @@ from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, node_of, replaced
 from whence.spark.files import stat
+from whence.spark.followed import CellSlots, Follow
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.literals import literal_rows
@@ -62,6 +63,8 @@ class Captured:
     ordered: bool
     exact: tuple[str, ...]
     notes: tuple[str, ...]
+    doubts: dict[str, str]
+    cells: dict[str, CellSlots]
 
 
 def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
@@ -92,12 +95,14 @@ class Capture:
         shelf: Shelf,
         mode: Mode,
         progress: Progress,
+        follow: Follow,
         list_below: int = 0,
     ) -> None:
         self._gateway = gateway
         self._shelf = shelf
         self._mode = mode
         self._progress = progress
+        self._follow = follow
         self._list_below = list_below
 
     def run(self, frame: DataFrame) -> list[Captured]:
@@ -164,11 +169,14 @@ class Capture:
         context = Context(gateway, "list" if mode == "eager" else "key", leaves, rows)
         noted: tuple[Noted, ...] = ()
         exact: tuple[str, ...] = ()
+        doubts: dict[str, str] = {}
+        cells: dict[str, CellSlots] = {}
         if isinstance(operator, OPAQUE):
             context = Context(gateway, "list", leaves, rows)
             mode = "eager"
-            wrapped = opaque(context, operator, node)
+            wrapped = opaque(context, operator, node, self._follow)
             traced, noted = wrapped.traced, wrapped.noted
+            doubts, cells = wrapped.doubts, wrapped.cells
             exact = (operator.id,) if wrapped.exact else ()
         elif mode == "lazy":
             context.groups[ROOT] = operator
@@ -184,7 +192,7 @@ class Capture:
         output = self._write(traced, columns, schema)
         groups: dict[str, tuple[GroupShape, Stored]] = {}
         scopes = dict(context.scopes)
-        groups.update(self._noted(noted, traced.shape, output))
+        groups.update(self._noted(noted, output))
         if mode == "eager":
             holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
             groups.update(self._groups(context, operator, node, holders, scopes))
@@ -201,6 +209,8 @@ class Capture:
             ordered=_is_ordered(operator),
             exact=exact,
             notes=(),
+            doubts=doubts,
+            cells=cells,
         )
 
     @staticmethod
@@ -296,16 +306,15 @@ class Capture:
         return done
 
     def _noted(
-        self, noted: tuple[Noted, ...], shape: Witness, output: Stored
+        self, noted: tuple[Noted, ...], output: Stored
     ) -> dict[str, tuple[GroupShape, Stored]]:
         """The rows that an opaque function had taken, written as groups."""
         gateway = self._gateway
-        slots_of = {part.operator: part.slot for part in walk(shape) if isinstance(part, Group)}
         done: dict[str, tuple[GroupShape, Stored]] = {}
         for side in noted:
             schema = json.dumps(output.properties["stored"])
             frame = gateway.frame(gateway.read_parquet(output.location, schema))
-            members = members_frame(frame, side, slots_of[side.group])
+            members = members_frame(frame, side)
             plan = members._jdf.queryExecution().analyzed()
             stored = self._written(plan, "group", side.group, "", {"group": side.group})
             done[side.group] = (group_shape(side), stored)

@@ -6,14 +6,14 @@ sees the row, and notes with the first output row of each batch which rows the f
 then. An output row refers to all rows taken so far by the same call: at worst more than matter.
 
 A function that is declared `whence.rowwise` makes one row of each row, in order; its rows keep
-their own slots, and the answer is exact.
+their own slots, and the answer is exact. One that uses tracked arrays is followed: its rows refer
+to the rows behind their cells.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
@@ -25,9 +25,26 @@ from whence import plan as ops
 from whence.algebra.witness import Group, GroupShape, Nothing, Witness, between, product
 from whence.errors import UnsupportedError
 from whence.plan import Operator
+from whence.spark.followed import (
+    CellSlots,
+    Follow,
+    answer_fields,
+    following_batches,
+    following_groups,
+    listed_ranges,
+)
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.traced import own_slots
+from whence.spark.wrappers import (
+    noting_arrow,
+    noting_cogroup,
+    noting_group,
+    noting_pandas,
+    rowwise_arrow,
+    rowwise_group,
+    rowwise_pandas,
+)
 
 ROW = "__whence_row"
 TOKEN = "__whence_token"
@@ -44,12 +61,18 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a side of an opaque step noted: where its members stand, and how to read them."""
+    """What a side of an opaque step noted: where its members stand, and how to read them.
+
+    `token` and `rank` are SQL over the output: what names the call, and the number of the member at
+    `position` of the list.
+    """
 
     group: str
     members: str
     schema: StructType
     element: Witness
+    token: str = ""
+    rank: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +82,32 @@ class Opaque:
     traced: Traced
     noted: tuple[Noted, ...]
     exact: bool
+    doubts: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, CellSlots] = field(default_factory=dict)
 
 
-def opaque(context: Context, operator: Operator, node: Plan) -> Opaque:
+def opaque(context: Context, operator: Operator, node: Plan, follow: Follow) -> Opaque:
     """The operator with its function wrapped; it is the root of its step."""
     match operator:
         case ops.MapBatches():
-            return _map_batches(context, operator, node)
+            return _map_batches(context, operator, node, follow)
         case ops.MapGroups():
-            return _map_groups(context, operator, node)
+            return _map_groups(context, operator, node, follow)
         case ops.MapCogroups():
-            return _map_cogroups(context, operator, node)
+            return _map_cogroups(context, operator, node, follow)
         case _:
             raise UnsupportedError(f"internal: {operator.id} is not opaque")
 
 
-def members_frame(frame: DataFrame, noted: Noted, slot: str) -> DataFrame:
+def members_frame(frame: DataFrame, noted: Noted) -> DataFrame:
     """The noted members of an output, one row each, with their key."""
     rows = frame.where(F.col(f"`{noted.members}`").isNotNull()).select(
-        F.col(f"`{slot}`.k0").alias("k0"),
-        F.col(f"`{slot}`.k2").alias("rank"),
-        F.explode(f"`{noted.members}`").alias("member"),
+        "*", F.posexplode(f"`{noted.members}`").alias("position", "member")
     )
     parsed = F.from_json("member", noted.schema, _JSON)
-    return rows.select("k0", "rank", parsed.alias("m")).select("k0", "rank", "m.*")
+    rank = F.expr(noted.rank).cast("bigint")
+    named = rows.select(F.expr(noted.token).alias("k0"), rank.alias("rank"), parsed.alias("m"))
+    return named.select("k0", "rank", "m.*")
 
 
 def group_shape(noted: Noted) -> GroupShape:
@@ -114,21 +139,23 @@ def _side(
     return frame, traced, schema
 
 
-def _function(gateway: Gateway, expression: Any) -> tuple[Function, int]:
-    """The user's function out of Spark's expression, and the kind of its evaluation."""
+def _function(gateway: Gateway, expression: Any) -> tuple[Function, bytes]:
+    """The user's function out of Spark's expression, and the bytes that hold it."""
     command = expression.func().command()
     data = gateway.to_bytes(command)
     function = CloudPickleSerializer().loads(data)
     if not isinstance(function, tuple):
         raise UnsupportedError("a Python function that is sent by broadcast cannot be wrapped")
-    return function[0], int(expression.evalType())
+    return function[0], data
 
 
-def _noting(schema: StructType, members: list[str]) -> StructType:
+def _noting(
+    schema: StructType, members: list[str], answer: Sequence[StructField] = ()
+) -> StructType:
     """The user's schema and the columns that the wrapper adds."""
     extra = [StructField(TOKEN, StringType()), StructField(NUMBER, LongType())]
     extra += [StructField(name, ArrayType(StringType())) for name in members]
-    return StructType([*schema.fields, *extra])
+    return StructType([*schema.fields, *extra, *answer])
 
 
 def _finished(
@@ -143,6 +170,7 @@ def _finished(
     slots: dict[str, Any] = {}
     shape: Witness = Nothing()
     added = []
+    sides = []
     for side in noted:
         if isinstance(side.element, Nothing):
             continue
@@ -151,11 +179,50 @@ def _finished(
         added.append(alias)
         slots[name] = alias.toAttribute()
         shape = product(shape, Group(name, side.group))
+        sides.append(replace(side, token=f"`{name}`.k0", rank=f"`{name}`.k2"))
     for attribute in columns[width + 2 :]:
         slots[str(attribute.name())] = attribute
     plan = gateway.project([*columns, *added], plan)
-    sides = tuple(side for side in noted if not isinstance(side.element, Nothing))
-    return Opaque(Traced(plan, slots, shape), sides, exact=False)
+    return Opaque(Traced(plan, slots, shape), tuple(sides), exact=False)
+
+
+def _followed(
+    context: Context,
+    operator: Operator,
+    result: DataFrame,
+    wanted: StructType,
+    noted: list[Noted],
+    inputs: list[tuple[str, ...]],
+) -> Opaque:
+    """The followed function's result: each row lists ranges of the rows that its call took."""
+    gateway = context.gateway
+    width = len(wanted)
+    plan = result._jdf.queryExecution().analyzed()
+    names = {TOKEN: "t", NUMBER: "n", "__whence_cells": "cells", "__whence_doubt": "doubt"}
+    fresh = {name: gateway.fresh(stem) for name, stem in names.items()}
+    groups = [(side.group, side.element) for side in noted]
+    plan, ranges, shape = listed_ranges(gateway, plan, TOKEN, operator.id, groups)
+    have = {str(a.name()): a for a in gateway.output(plan)[width:]}
+    aliases = [gateway.alias(have[name], slot) for name, slot in fresh.items()]
+    kept = [*gateway.output(plan)[:width], *(have[side.members] for side in noted), have[ranges]]
+    plan = gateway.project([*kept, *aliases], plan)
+    slots = {str(a.name()): a for a in gateway.output(plan)[width:]}
+    token, number = fresh[TOKEN], fresh[NUMBER]
+    sides = tuple(
+        replace(side, token=f"`{token}`", rank=f"`{number}` + position + 1")
+        for side in noted
+        if not isinstance(side.element, Nothing)
+    )
+    cells = CellSlots(
+        fresh["__whence_cells"],
+        tuple(wanted.names),
+        tuple(inputs),
+        tuple(side.group for side in noted),
+        token,
+    )
+    doubts = {operator.id: fresh["__whence_doubt"]}
+    traced = Traced(plan, slots, shape if sides else Nothing())
+    return Opaque(traced, sides, True, doubts, {operator.id: cells})
 
 
 def _restored(
@@ -180,30 +247,36 @@ def _restored(
 # --- The three families ----------------------------------------------------------------------
 
 
-def _map_batches(context: Context, operator: ops.MapBatches, node: Plan) -> Opaque:
+def _map_batches(context: Context, operator: ops.MapBatches, node: Plan, follow: Follow) -> Opaque:
     gateway = context.gateway
     frame, traced, schema = _side(context, operator.children[0], node.child())
-    function, _ = _function(gateway, node.productElement(0))
+    function, command = _function(gateway, node.productElement(0))
     wanted = gateway.frame(node).schema
     arrow = gateway.kind(node).endswith("Arrow")
     barrier = bool(node.isBarrier())
     apply = frame.mapInArrow if arrow else frame.mapInPandas
     if getattr(function, "__whence__", None) == ROWWISE:
         rows = StructType([*wanted.fields, StructField(ROW, StringType())])
-        wrapped = (_rowwise_arrow if arrow else _rowwise_pandas)(function)
+        wrapped = (rowwise_arrow if arrow else rowwise_pandas)(function, wanted.names)
         return _restored(context, apply(wrapped, rows, barrier), len(wanted), traced, schema)
     members = gateway.fresh("members")
-    wrapped = (_noting_arrow if arrow else _noting_pandas)(function, members)
-    result = apply(wrapped, _noting(wanted, [members]), barrier)
     noted = Noted(operator.id, members, schema, traced.shape)
+    if not arrow and follow.uses(function):
+        wrapped = following_batches(function, command, wanted.names, members, follow.batches)
+        rows = _noting(wanted, [members], answer_fields())
+        result = apply(wrapped, rows, barrier)
+        inputs = tuple(frame.columns[:-1])
+        return _followed(context, operator, result, wanted, [noted], [inputs])
+    wrapped = (noting_arrow if arrow else noting_pandas)(function, wanted.names, members)
+    result = apply(wrapped, _noting(wanted, [members]), barrier)
     return _finished(context, operator, result, len(wanted), [noted])
 
 
-def _map_groups(context: Context, operator: ops.MapGroups, node: Plan) -> Opaque:
+def _map_groups(context: Context, operator: ops.MapGroups, node: Plan, follow: Follow) -> Opaque:
     gateway = context.gateway
     keys = node.groupingAttributes().size()
     frame, traced, schema = _side(context, operator.children[0], node.child(), keys)
-    function, _ = _function(gateway, node.productElement(1))
+    function, command = _function(gateway, node.productElement(1))
     if "Arrow" in gateway.kind(node):
         raise UnsupportedError(
             f"{operator.id} is applyInArrow, which is not supported; use applyInPandas"
@@ -213,16 +286,26 @@ def _map_groups(context: Context, operator: ops.MapGroups, node: Plan) -> Opaque
     drop = [*(f"{KEY}{i}" for i in range(keys)), ROW]
     if getattr(function, "__whence__", None) == ROWWISE:
         rows = StructType([*wanted.fields, StructField(ROW, StringType())])
-        result = grouped.applyInPandas(_rowwise_group(function, drop), rows)
+        result = grouped.applyInPandas(rowwise_group(function, wanted.names, drop), rows)
         return _restored(context, result, len(wanted), traced, schema)
     members = gateway.fresh("members")
-    wrapped = _noting_group(function, drop, members)
-    result = grouped.applyInPandas(wrapped, _noting(wanted, [members]))
     noted = Noted(operator.id, members, schema, traced.shape)
+    if follow.uses(function):
+        wrapped = following_groups(
+            function, command, wanted.names, [drop], [members], follow.groups
+        )
+        rows = _noting(wanted, [members], answer_fields())
+        result = grouped.applyInPandas(wrapped, rows)
+        inputs = [tuple(frame.columns[keys:-1])]
+        return _followed(context, operator, result, wanted, [noted], inputs)
+    wrapped = noting_group(function, wanted.names, drop, members)
+    result = grouped.applyInPandas(wrapped, _noting(wanted, [members]))
     return _finished(context, operator, result, len(wanted), [noted])
 
 
-def _map_cogroups(context: Context, operator: ops.MapCogroups, node: Plan) -> Opaque:
+def _map_cogroups(
+    context: Context, operator: ops.MapCogroups, node: Plan, follow: Follow
+) -> Opaque:
     gateway = context.gateway
     counts = (int(node.leftGroupingLen()), int(node.rightGroupingLen()))
     inputs = gateway.items(node.children())
@@ -230,7 +313,7 @@ def _map_cogroups(context: Context, operator: ops.MapCogroups, node: Plan) -> Op
         _side(context, child, kid, count)
         for child, kid, count in zip(operator.children, inputs, counts, strict=True)
     ]
-    function, _ = _function(gateway, node.functionExpr())
+    function, command = _function(gateway, node.functionExpr())
     if "Arrow" in gateway.kind(node):
         raise UnsupportedError(
             f"{operator.id} is a cogroup's applyInArrow, which is not supported; use applyInPandas"
@@ -241,167 +324,17 @@ def _map_cogroups(context: Context, operator: ops.MapCogroups, node: Plan) -> Op
         for side, count in zip(sides, counts, strict=True)
     ]
     names = [gateway.fresh("members"), gateway.fresh("members")]
-    wrapped = _noting_cogroup(function, counts, names)
-    result = groups[0].cogroup(groups[1]).applyInPandas(wrapped, _noting(wanted, names))
     noted = [
         Noted(f"{operator.id}/{word}", name, schema, traced.shape)
         for word, name, (_, traced, schema) in zip(("left", "right"), names, sides, strict=True)
     ]
+    together = groups[0].cogroup(groups[1])
+    if follow.uses(function):
+        drops = [[*(f"{KEY}{i}" for i in range(count)), ROW] for count in counts]
+        wrapped = following_groups(function, command, wanted.names, drops, names, follow.groups)
+        result = together.applyInPandas(wrapped, _noting(wanted, names, answer_fields()))
+        inputs = [tuple(s[0].columns[n:-1]) for s, n in zip(sides, counts, strict=True)]
+        return _followed(context, operator, result, wanted, noted, inputs)
+    wrapped = noting_cogroup(function, wanted.names, counts, names)
+    result = together.applyInPandas(wrapped, _noting(wanted, names))
     return _finished(context, operator, result, len(wanted), noted)
-
-
-# --- Wrappers: they run in Python workers and are sent there by value -------------------------
-
-
-def _noting_pandas(function: Function, members: str) -> Function:
-    def noting(batches: Iterator[Any]) -> Iterator[Any]:
-        import uuid
-
-        token, taken, number = uuid.uuid4().hex, [], 0
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                taken.extend(batch["__whence_row"].tolist())
-                yield batch.drop(columns=["__whence_row"])
-
-        for result in function(feed()):
-            column: list[Any] = [None] * len(result)
-            if column and taken:
-                number += 1
-                column[0] = list(taken)
-                taken.clear()
-            extra = {"__whence_token": token, "__whence_number": number, members: column}
-            yield result.assign(**extra)
-
-    return noting
-
-
-def _noting_arrow(function: Function, members: str) -> Function:
-    def noting(batches: Iterator[Any]) -> Iterator[Any]:
-        import uuid
-
-        import pyarrow as pa
-
-        token, taken, number = uuid.uuid4().hex, [], 0
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                position = batch.schema.get_field_index("__whence_row")
-                taken.extend(batch.column(position).to_pylist())
-                yield batch.remove_column(position)
-
-        for result in function(feed()):
-            column: list[Any] = [None] * result.num_rows
-            if column and taken:
-                number += 1
-                column[0] = list(taken)
-                taken.clear()
-            arrays = [
-                *result.columns,
-                pa.array([token] * len(column), pa.string()),
-                pa.array([number] * len(column), pa.int64()),
-                pa.array(column, pa.list_(pa.string())),
-            ]
-            names = [*result.schema.names, "__whence_token", "__whence_number", members]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    return noting
-
-
-def _rowwise_pandas(function: Function) -> Function:
-    def rowwise(batches: Iterator[Any]) -> Iterator[Any]:
-        waiting: list[Any] = []
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                waiting.append(batch["__whence_row"].tolist())
-                yield batch.drop(columns=["__whence_row"])
-
-        for result in function(feed()):
-            rows = waiting.pop(0) if waiting else []
-            if len(rows) != len(result):
-                raise ValueError(
-                    f"a function declared rowwise gave {len(result)} rows for {len(rows)}"
-                )
-            yield result.assign(__whence_row=rows)
-
-    return rowwise
-
-
-def _rowwise_arrow(function: Function) -> Function:
-    def rowwise(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        waiting: list[Any] = []
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                position = batch.schema.get_field_index("__whence_row")
-                waiting.append(batch.column(position))
-                yield batch.remove_column(position)
-
-        for result in function(feed()):
-            rows = waiting.pop(0) if waiting else pa.array([], pa.string())
-            if len(rows) != result.num_rows:
-                raise ValueError(
-                    f"a function declared rowwise gave {result.num_rows} rows for {len(rows)}"
-                )
-            names = [*result.schema.names, "__whence_row"]
-            yield pa.RecordBatch.from_arrays([*result.columns, rows], names=names)
-
-    return rowwise
-
-
-def _noting_group(function: Function, drop: list[str], members: str) -> Function:
-    takes_key = len(inspect.signature(function).parameters) == 2
-
-    def noting(key: Any, group: Any) -> Any:
-        import uuid
-
-        rows = group["__whence_row"].tolist()
-        plain = group.drop(columns=drop)
-        result = function(key, plain) if takes_key else function(plain)
-        column: list[Any] = [None] * len(result)
-        if column:
-            column[0] = rows
-        extra = {"__whence_token": uuid.uuid4().hex, "__whence_number": 1, members: column}
-        return result.assign(**extra)
-
-    return noting
-
-
-def _rowwise_group(function: Function, drop: list[str]) -> Function:
-    takes_key = len(inspect.signature(function).parameters) == 2
-
-    def rowwise(key: Any, group: Any) -> Any:
-        rows = group["__whence_row"].tolist()
-        plain = group.drop(columns=drop)
-        result = function(key, plain) if takes_key else function(plain)
-        if len(rows) != len(result):
-            raise ValueError(f"a function declared rowwise gave {len(result)} rows for {len(rows)}")
-        return result.assign(__whence_row=rows)
-
-    return rowwise
-
-
-def _noting_cogroup(function: Function, counts: tuple[int, int], members: list[str]) -> Function:
-    takes_key = len(inspect.signature(function).parameters) == 3
-
-    def noting(key: Any, left: Any, right: Any) -> Any:
-        import uuid
-
-        rows = [left["__whence_row"].tolist(), right["__whence_row"].tolist()]
-        plain = [
-            side.drop(columns=[*(f"__whence_key{i}" for i in range(count)), "__whence_row"])
-            for side, count in zip((left, right), counts)  # noqa: B905
-        ]
-        result = function(key, *plain) if takes_key else function(*plain)
-        extra: dict[str, Any] = {"__whence_token": uuid.uuid4().hex, "__whence_number": 1}
-        for name, taken in zip(members, rows):  # noqa: B905
-            column: list[Any] = [None] * len(result)
-            if column:
-                column[0] = taken
-            extra[name] = column
-        return result.assign(**extra)
-
-    return noting

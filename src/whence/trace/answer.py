@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from whence.trace.backward import Backward
 from whence.trace.cells import Cells, cells_of
 from whence.trace.cells.trees import RowTree, render_trees, row_trees
 from whence.trace.engine import Engine
+from whence.trace.followed import CELLS, CellReader
+from whence.trace.forward import Forward
 from whence.trace.grades import Grade, Guarantee, grade_of, guarantee_of
 from whence.trace.how import How
 from whence.trace.steps import StepView
@@ -215,7 +217,7 @@ class Trace(Mapping[str, SourceRows]):
         return self._graded()[1]
 
     def _graded(self) -> tuple[Grade, tuple[str, ...]]:
-        grade, reasons = grade_of(self._views, self._backward.lost)
+        grade, reasons = grade_of(self._views, self._backward.lost, self._backward.doubts)
         if self._pattern and self._cells is not None and self._cells.reasons:
             reasons = tuple(dict.fromkeys((*reasons, *self._cells.reasons)))
             grade = "superset" if grade == "exact" else grade
@@ -306,6 +308,23 @@ class Trace(Mapping[str, SourceRows]):
         found = self._found_cells()
         return {n: r for n, r in self._sources.items() if r.dataset.id in found.datasets}
 
+    def array_cells(self, *, limit: int = 1000) -> Any:
+        """Where Python functions were followed: which cells their cells were made of.
+
+        An Arrow table: run, step, operator, row and column of its output, and the row and column of
+        its input; `*` stands for all columns. Steps are listed as the trace meets them.
+        """
+        import pyarrow as pa
+
+        how = How(self._tables, self._backward, self._names, 20)
+        reader = CellReader(self._tables, how, limit)
+        found = [
+            {**entry, "input_row": render(entry["input_row"])}
+            for view, chosen in self._backward.followed
+            for entry in reader.rows(view, chosen)
+        ]
+        return pa.table({name: [entry[name] for entry in found[:limit]] for name in CELLS})
+
     def operators(self) -> list[OperatorCount]:
         """How many rows each operator handled on the way."""
         return [
@@ -330,11 +349,11 @@ class Impact:
     """The output rows that chosen source rows took part in."""
 
     def __init__(
-        self, tables: Tables, views: Sequence[StepView], source: str, rows: int, found: str
+        self, tables: Tables, forward: Forward, source: str, rows: int, found: str
     ) -> None:
         self._tables = tables
-        self._views = views
-        self._view = views[0]
+        self._forward = forward
+        self._view = forward.views[0]
         self._found = found
         self.source = source
         self.source_rows = rows
@@ -351,7 +370,7 @@ class Impact:
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown."""
-        return grade_of(self._views)[0]
+        return grade_of(self._forward.views, (), self._forward.doubts)[0]
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table."""

@@ -26,6 +26,7 @@ from whence.archive import Archive, Dataset
 from whence.errors import EngineError
 from whence.plan import Limit, Offset, Operator, Union, walk
 from whence.trace.engine import Engine
+from whence.trace.followed import doubts_of
 from whence.trace.steps import StepView, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
@@ -41,6 +42,8 @@ class Backward:
         self.engine = engine
         self._found: dict[str, list[str]] = {}
         self.lost: list[tuple[str, int]] = []
+        self.doubts: list[str] = []
+        self.followed: list[tuple[StepView, str]] = []
         self.counts: dict[tuple[str, int, str], int] = {}
         self.datasets: dict[str, Dataset] = {}
         self.views: list[StepView] = []
@@ -49,6 +52,9 @@ class Backward:
         """Trace the output rows of a step whose locators are in the table `chosen`."""
         output = self._tables.archive.dataset(view.step.output)
         self.views.append(view)
+        if view.doubts:
+            self.doubts += doubts_of(self._tables, view, chosen)
+            self.followed.append((view, chosen))
         if isinstance(view.shape, Group) and view.shape.slot == "":
             found, group = self._lazy_scope(view, output, chosen)
             self._walk(replace(view, scopes=group.scopes), group.element, found)

@@ -20,6 +20,7 @@ from whence.algebra.witness import (
     slots,
 )
 from whence.trace.backward import Backward
+from whence.trace.followed import doubts_of
 from whence.trace.steps import StepView, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
@@ -31,6 +32,7 @@ class Forward:
         self._tables = tables
         self._groups = groups
         self.views: list[StepView] = []
+        self.doubts: list[str] = []
 
     def output_rows(self, view: StepView, wanted: dict[str, str]) -> str:
         """A table with the locators of the output rows that the wanted source rows took part in.
@@ -38,6 +40,7 @@ class Forward:
         `wanted` maps a dataset's id to a table of locators.
         """
         self.views.append(view)
+        self.doubts += doubts_of(self._tables, view)
         wanted = {**wanted, **self._through_steps(view, wanted)}
         output = self._tables.archive.dataset(view.step.output)
         if isinstance(view.shape, Group) and view.shape.slot == "":

@@ -33,18 +33,20 @@ def plan_reasons(view: StepView) -> list[str]:
 
 
 def grade_of(
-    views: Sequence[StepView], lost: Sequence[tuple[str, int]] = ()
+    views: Sequence[StepView], lost: Sequence[tuple[str, int]] = (), doubts: Sequence[str] = ()
 ) -> tuple[Grade, tuple[str, ...]]:
     """The grade of an answer that went through some steps, and the reasons for it.
 
-    `lost` names runs whose rows did not come out again when they were run again.
+    `lost` names runs whose rows did not come out again when they were run again, `doubts` says why
+    rows of followed functions are not exact.
     """
     if lost:
         return "unknown", tuple(
             f"{rows} rows of run {run!r} did not come out again when it was run again"
             for run, rows in lost
         )
-    reasons = list(dict.fromkeys(r for view in views for r in plan_reasons(view)))
+    static = [r for view in views for r in plan_reasons(view)]
+    reasons = list(dict.fromkeys([*static, *doubts]))
     return ("superset" if reasons else "exact"), tuple(reasons)
 
 
@@ -65,6 +67,11 @@ def guarantee_of(
         there = [op.id for op in walk(view.pipeline) if non_monotonic(op)]
         if here and there:
             paths.append((here[0], f"{there[0]} of run {view.run.name!r}"))
+    paths += [
+        (f"{operator} refers to single rows of what its function sees at once",)
+        for view in views
+        for operator in view.doubts
+    ]
     if not paths:
         return "guaranteed", ()
     return "not guaranteed", tuple(dict.fromkeys(" over ".join(path) for path in paths))

@@ -47,7 +47,7 @@ class How:
             return [Zero()] * self._tables.count(first)
         columns = [quoted(name) for name in names]
         sql = f"{self._tables.at(output, columns, first)} ORDER BY {LOCATOR}"
-        return [self._read(view, view.shape, row) for row in self._dicts(sql, output)]
+        return [self.read(view, view.shape, row) for row in self._dicts(sql, output)]
 
     def _dicts(self, sql: str, dataset: Dataset | None = None) -> list[dict[str, Any]]:
         return list(self._tables.arrow(sql, dataset).to_pylist())
@@ -57,23 +57,24 @@ class How:
         listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         found: dict[int, list[Expression]] = {}
         for row in self._dicts(f"SELECT * FROM read_parquet([{listed}])"):
-            found.setdefault(row["kid"], []).append(self._read(view, group.element, row))
+            found.setdefault(row["kid"], []).append(self.read(view, group.element, row))
         order = self._dicts(f"SELECT kid FROM {keys} ORDER BY kid")
         return [plus(found.get(key["kid"], [])) for key in order]
 
-    def _read(self, view: StepView, shape: Witness, row: Mapping[str, Any]) -> Expression:
+    def read(self, view: StepView, shape: Witness, row: Mapping[str, Any]) -> Expression:
+        """What a shape says, given the values of its slots."""
         match shape:
             case Nothing():
                 return Zero()
             case Row(slot, source):
                 return self._atom(view.inputs[source], row[slot])
             case Product(parts):
-                return times(self._read(view, part, row) for part in parts)
+                return times(self.read(view, part, row) for part in parts)
             case Choice(slot, branches):
                 number = row[slot]
-                return Zero() if number is None else self._read(view, branches[number], row)
+                return Zero() if number is None else self.read(view, branches[number], row)
             case Item(parent, slot):
-                return _at(self._read(view, parent, row), row[slot] if slot else None)
+                return _at(self.read(view, parent, row), row[slot] if slot else None)
             case Members():
                 return self._members(view, shape, row)
             case Group():
@@ -89,7 +90,7 @@ class How:
         if shape.flags:
             items = [item for item in items if any(item[flag] for flag in shape.flags)]
         items = sorted(items, key=lambda item: _sort_key(item, slots(shape.element)))
-        shown = [self._read(view, shape.element, item) for item in items[: self._terms]]
+        shown = [self.read(view, shape.element, item) for item in items[: self._terms]]
         return plus(shown, max(0, len(items) - self._terms))
 
     def _group(self, view: StepView, shape: Group, row: Mapping[str, Any]) -> Expression:
@@ -110,7 +111,7 @@ class How:
         order = ", ".join(quoted(s) for s in slots(group.element)) or "1"
         shown = self._dicts(f"SELECT * FROM {members} ORDER BY {order} LIMIT {self._terms}")
         more = max(0, self._tables.count(members) - self._terms)
-        return plus((self._read(view, group.element, item) for item in shown), more)
+        return plus((self.read(view, group.element, item) for item in shown), more)
 
     def _keys_table(self, key: Mapping[str, Any]) -> str:
         import pyarrow as pa

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from whence.algebra.witness import GroupShape, Witness, from_json, group_from_json
 from whence.archive import Run, Step
@@ -26,7 +27,11 @@ class StepView:
     groups: Mapping[str, tuple[GroupShape, str]]
     scopes: Mapping[str, tuple[str, ...]]
     exact: tuple[str, ...]
-    """Opaque operators whose functions were declared to go row by row."""
+    """Opaque operators whose functions go row by row, or are followed."""
+    doubts: Mapping[str, str]
+    """For followed operators, the slot that says why a row's witness is not exact."""
+    cells: Mapping[str, Mapping[str, Any]]
+    """For followed operators, where their cells are kept."""
 
 
 def step_view(run: Run, step: Step) -> StepView:
@@ -47,6 +52,8 @@ def step_view(run: Run, step: Step) -> StepView:
         },
         scopes={name: tuple(slots) for name, slots in document["scopes"].items()},
         exact=tuple(document.get("exact", ())),
+        doubts=document.get("doubts", {}),
+        cells=document.get("cells", {}),
     )
 
 

@@ -52,14 +52,28 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     def convert(*args: Any, **kwargs: Any) -> Any:
         if not _served(sys._getframe(1)):
             return original(*args, **kwargs)
+        if args and _in_frames():
+            args = (_taken_out(args[0]), *args[1:])
         if args and type(args[0]) is TrackedArray:
             return _same_cells(original, args, kwargs)
         if args and type(args[0]) in (list, tuple) and tracked_in(args[0]):
-            nested = _stacked(args[0])
+            nested = stacked(args[0])
             return _same_cells(original, (nested, *args[1:]), kwargs)
         return original(*args, **kwargs)
 
     return convert
+
+
+def _in_frames() -> bool:
+    session = current.get()
+    return session is not None and session.frames
+
+
+def _taken_out(value: Any) -> Any:
+    """The tracked array in a column of a frame."""
+    from whence.arrays.column import unwrapped
+
+    return unwrapped(value)
 
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -76,17 +90,17 @@ def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return finish(array.session_, result, [edge], original.__name__, (array,))
 
 
-def _stacked(items: Any) -> Any:
+def stacked(items: Any) -> Any:
     """A list of arrays and numbers, as np.array sees it: one array with a new first axis."""
-    parts = [_stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items]
+    parts = [stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items]
     return np.stack(parts)
 
 
 def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
-        session = current.get()
-        if session is None or not _served(sys._getframe(1)):
+        session, caller = current.get(), sys._getframe(1)
+        if session is None or not _served(caller) or not _names(caller, original):
             return original(*args, **kwargs)
         result = original(*raw(args), **raw(kwargs))
         operands = tracked_in([args[1:], kwargs])
@@ -96,6 +110,14 @@ def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
         return finish(session, result, edges, original.__name__, (args[1:], kwargs))
 
     return make
+
+
+def _names(caller: FrameType, function: Callable[..., Any]) -> bool:
+    """Whether the caller's code names a function.
+
+    Code in C (a generator of random numbers, say) has no frame: the frame is that of its caller.
+    """
+    return function.__name__ in caller.f_code.co_names
 
 
 def _wrappers() -> dict[str, Callable[..., Any]]:

@@ -191,6 +191,15 @@ def _resize(array: TrackedArray, *shape: Any, refcheck: bool = True) -> None:
     raise ArrayError("resizing a tracked array in place is not followed; use np.resize instead")
 
 
+def _to_numpy(array: TrackedArray, *_: Any, **__: Any) -> Any:
+    """What pandas puts into a frame: a tracked column in a followed call, else plain values."""
+    if not array.session_.frames:
+        return array.__array__()
+    from whence.arrays.column import in_column
+
+    return in_column(array)
+
+
 def _flat(array: TrackedArray) -> Any:
     if array.data_.flags.c_contiguous:
         return array.reshape(-1)
@@ -215,6 +224,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "partition": _partition,
     "byteswap": _byteswap,
     "resize": _resize,
+    "to_numpy": _to_numpy,
 }
 _ATTRIBUTES: dict[str, Callable[[TrackedArray], Any]] = {
     "flat": _flat,

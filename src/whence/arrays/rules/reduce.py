@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.compose import expand
+from whence.arrays.expand import expand
 from whence.arrays.forms import (
     AxisMap,
     Form,

@@ -64,6 +64,8 @@ def _instrument(context: Context, operator: Operator, node: Plan, copied: bool) 
             return sets.all_rows(context, operator, node)
         case ops.MapBatches() | ops.MapGroups() | ops.MapCogroups():
             raise UnsupportedError(f"internal: {operator.id} must be cut before instrumentation")
+        case ops.ArrayFunction():
+            raise UnsupportedError(f"internal: {operator.id} does not run in Spark")
         case _:
             assert_never(operator)
 

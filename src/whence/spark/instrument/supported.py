@@ -319,6 +319,19 @@ PYTHON = (
         ("test_opaque.py::test_cogroup_takes_both_groups",),
         "superset",
     ),
+    Supported(
+        "mapInPandas with tracked arrays",
+        "the rows behind the row's cells",
+        ("test_followed.py::test_batches_of_a_partition_are_told_apart",),
+    ),
+    Supported(
+        "applyInPandas with tracked arrays",
+        "the rows behind the row's cells",
+        (
+            "test_followed.py::test_neighbours_in_a_group_are_traced_in_every_mode",
+            "test_followed.py::test_two_sides",
+        ),
+    ),
 )
 
 SECTIONS = {

@@ -158,7 +158,7 @@ class Walk:
                 self._generate(view, operator, scope, marks)
             case ops.Except() | ops.Intersect():
                 self._set(view, operator, scope, marks)
-            case ops.MapBatches() | ops.MapGroups() | ops.MapCogroups():
+            case ops.MapBatches() | ops.MapGroups() | ops.MapCogroups() | ops.ArrayFunction():
                 self._opaque(view, operator, scope, marks)
             case _:
                 passed = self._back(operator, scope, marks)
@@ -314,22 +314,42 @@ class Walk:
             self._visit(view, child, inner, moved + looked)
 
     def _opaque(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
-        """A Python function over rows: everything in its input, as far as rows are known."""
-        found = self._back(operator, scope, marks)
-        groups = [p for p in walk(scope.shape) if isinstance(p, Group)]
+        """A Python function over rows: everything in the rows that it took, as far as known."""
         self.reasons[f"{operator.id}: nobody sees into a Python function, all it reads counts"] = (
             None
         )
+        found = self._back(operator, scope, marks)
+        for shape in walk(scope.shape):
+            if isinstance(shape, Members) and shape.operator == operator.id:
+                table = self._listed(scope, shape)
+                scope = Scope(table, shape.element, scope.scopes)
+                found = {
+                    number: [self._to_members(mark, table) for mark in asked]
+                    for number, asked in found.items()
+                }
+                break
         for number, child in enumerate(operator.children):
-            asked = found.get(number, [])
-            own = [g for g in groups if _is_side(g.operator, operator.id, number)]
-            if not own:
-                self._visit(view, child, _part(scope, child), asked)
-            for group in own:
-                members, shape = self._members(view, scope, group)
-                inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
-                moved = [self._to_members(mark, members) for mark in asked]
-                self._visit(view, child, inner, moved)
+            inner = self._side(view, operator, scope, number)
+            if inner is None:
+                self._visit(view, child, _part(scope, child), found.get(number, []))
+                continue
+            moved = [self._to_members(mark, inner.table) for mark in found.get(number, [])]
+            self._visit(view, child, inner, moved)
+
+    def _side(self, view: StepView, operator: Operator, scope: Scope, number: int) -> Scope | None:
+        """The rows that a function took from one of its inputs, if the witness refers to them."""
+        shape = scope.shape
+        if isinstance(shape, Choice):
+            table = self._tables.table(
+                "branch", f"SELECT * FROM {scope.table} WHERE {quoted(shape.slot)} = {number}"
+            )
+            scope, shape = replace(scope, table=table), shape.branches[number]
+        own = [p for p in walk(shape) if isinstance(p, Group)]
+        sides = [g for g in own if _is_side(g.operator, operator.id, number)] or own
+        if not sides:
+            return None
+        members, group = self._members(view, scope, sides[0])
+        return Scope(members, group.element, {**scope.scopes, **group.scopes})
 
     # --- Groups -----------------------------------------------------------------------------
 

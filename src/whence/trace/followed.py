@@ -1,0 +1,107 @@
+"""Steps whose Python function was followed: doubts about their rows, and the cells behind cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from whence import plan as ops
+from whence.algebra.expression import Expression
+from whence.algebra.witness import RANK, GroupShape, slots
+from whence.archive import Dataset
+from whence.trace.steps import StepView
+from whence.trace.tables import LOCATOR, Tables, quoted
+
+CELLS = ("run", "step", "operator", "row", "column", "input_row", "input_column", "role")
+_ALL = "*"
+
+
+def doubts_of(tables: Tables, view: StepView, chosen: str | None = None) -> list[str]:
+    """Why witnesses of a step are not exact: those of the rows in a table, or of all rows."""
+    reasons: list[str] = []
+    for operator, slot in view.doubts.items():
+        output = tables.archive.dataset(view.step.output)
+        column = f"{quoted(slot)} AS doubt"
+        rows = tables.rows(output, [column])
+        if chosen is not None:
+            rows = tables.at(output, [column], chosen)
+        sql = f"SELECT DISTINCT doubt FROM ({rows}) WHERE doubt IS NOT NULL ORDER BY doubt"
+        name = function_of(view, operator)
+        reasons += [f"{operator}: {name}: {doubt}" for (doubt,) in tables.run(sql, output)]
+    return reasons
+
+
+def function_of(view: StepView, operator: str) -> str:
+    """The name of an operator's Python function."""
+    for found in ops.walk(view.plan):
+        if found.id == operator and isinstance(
+            found, ops.MapBatches | ops.MapGroups | ops.MapCogroups | ops.ArrayFunction
+        ):
+            return found.function
+    return operator
+
+
+class CellReader:
+    """Reads the cells that a followed step stored, for chosen rows of its output."""
+
+    def __init__(self, tables: Tables, how: Any, limit: int) -> None:
+        self._tables = tables
+        self._how = how
+        self._limit = limit
+
+    def rows(self, view: StepView, chosen: str) -> Iterator[dict[str, Any]]:
+        """One entry per output cell, input row, input column and role."""
+        output = self._tables.archive.dataset(view.step.output)
+        for operator, entry in view.cells.items():
+            for found in self._ranges(output, entry, chosen):
+                outputs = _names(entry["outputs"], found["out"])
+                inputs = _names(entry["inputs"][found["side"]], found["inp"])
+                group = entry["groups"][found["side"]]
+                for number, expression in self._members(view, group, found):
+                    yield from (
+                        {
+                            "run": view.run.name,
+                            "step": view.step.number,
+                            "operator": operator,
+                            "row": found["row"],
+                            "column": one,
+                            "input_row": expression,
+                            "input_column": two,
+                            "role": "contributing" if found["role"] else "influencing",
+                            "number": number,
+                        }
+                        for one in outputs
+                        for two in inputs
+                    )
+
+    def _ranges(self, output: Dataset, entry: Any, chosen: str) -> list[dict[str, Any]]:
+        names = [quoted(entry["slot"]) + " AS cells", quoted(entry["token"]) + " AS token"]
+        rows = self._tables.at(output, names, chosen)
+        fields = ("out", "side", "inp", "lo", "hi", "role")
+        picked = ", ".join(f"cells[i + {n}] AS {name}" for n, name in enumerate(fields[:-1], 1))
+        # A cell of a row that is only looked at is only looked at as well.
+        role = f"cells[i + {len(fields)}] = 1 AND c.role AS role"
+        sql = (
+            f"SELECT {LOCATOR} AS row, token, {picked}, {role} FROM (SELECT *, "
+            f"unnest(range(0, len(cells), {len(fields)})) AS i FROM ({rows})) "
+            f"JOIN {chosen} AS c ON c.locator = {LOCATOR} "
+            f"ORDER BY role DESC, row, out, side, inp, lo LIMIT {self._limit}"
+        )
+        return list(self._tables.arrow(sql, output).to_pylist())
+
+    def _members(
+        self, view: StepView, group: str, found: dict[str, Any]
+    ) -> list[tuple[int, Expression]]:
+        if group not in view.groups:
+            return []
+        shape: GroupShape = view.groups[group][0]
+        dataset = self._tables.archive.dataset(view.groups[group][1])
+        names = [quoted(name) for name in (*slots(shape.element), "k0", RANK)]
+        where = f"k0 = '{found['token']}' AND {RANK} BETWEEN {found['lo']} AND {found['hi']}"
+        sql = f"{self._tables.rows(dataset, names, where)} ORDER BY {RANK} LIMIT {self._limit}"
+        rows = self._tables.arrow(sql, dataset).to_pylist()
+        return [(row[RANK], self._how.read(view, shape.element, row)) for row in rows]
+
+
+def _names(names: list[str], position: int) -> list[str]:
+    return [_ALL] if position < 0 else [names[position]]
