@@ -3,7 +3,7 @@
 import hashlib
 import math
 import struct
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -47,7 +47,7 @@ TYPES: dict[str, tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = {
     "timestamp": (
         "timestamp",
         pa.timestamp("us", "UTC"),
-        st.datetimes(timezones=st.just(timezone.utc)),
+        st.datetimes(timezones=st.just(UTC)),
     ),
     "timestamp_ntz": ("timestamp_ntz", pa.timestamp("us"), st.datetimes()),
     "array": (ARRAY, pa.list_(pa.int32()), st.lists(st.none() | st.integers(-9, 9), max_size=4)),
