@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import arrays, tpch_run
+from benchmarks import arrays, seal, tpch_run
 
-BENCHMARKS = {"tpch": tpch_run.main, "arrays": arrays.main}
+BENCHMARKS = {"tpch": tpch_run.main, "arrays": arrays.main, "seal": seal.main}
 
 if __name__ == "__main__":
     names = sys.argv[1:2] or list(BENCHMARKS)

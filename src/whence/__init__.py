@@ -1,12 +1,14 @@
 """whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""
 
 from whence.api import Archive, Run, capture, open, rowwise
+from whence.archive.proof import verify_proof
 from whence.errors import (
     ArchiveError,
     ArrayError,
     CaptureError,
     EngineError,
     FormatError,
+    ProofError,
     SelectionError,
     SourceChangedError,
     SourceError,
@@ -15,6 +17,7 @@ from whence.errors import (
     WhenceError,
 )
 from whence.trace.answer import Impact, Trace
+from whence.verifying import verify_archive
 
 __all__ = [
     "Archive",
@@ -24,6 +27,7 @@ __all__ = [
     "EngineError",
     "FormatError",
     "Impact",
+    "ProofError",
     "Run",
     "SelectionError",
     "SourceChangedError",
@@ -35,4 +39,6 @@ __all__ = [
     "capture",
     "open",
     "rowwise",
+    "verify_archive",
+    "verify_proof",
 ]

@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from whence import plan as ops
 from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive as Store
-from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
+from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step, forget
 from whence.archive import Run as StoredRun
+from whence.archive.proof import to_text
+from whence.archive.seal import Seal
 from whence.errors import (
     CaptureError,
     EngineError,
@@ -28,6 +30,7 @@ from whence.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from whence.sealed import Divergence, Sealed, Use
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from whence.replay import Check
     from whence.spark.capture import Captured
     from whence.spark.gateway import Gateway
-    from whence.spark.rerun import Pipeline
+    from whence.spark.rerun import Input, Pipeline
     from whence.spark.stored import Stored
 
 Mode = Literal["eager", "lazy", "auto"]
@@ -58,6 +61,7 @@ def capture(
     mode: Mode = "auto",
     list_below: int | None = None,
     progress: bool | None = None,
+    seal: bool = False,
 ) -> Run:
     """Run a pipeline and keep its rows together with where each came from.
 
@@ -67,6 +71,7 @@ def capture(
     environment variable WHENCE_LIST_BELOW says), and groups are referred to by key otherwise.
     `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
+    With `seal` the run is sealed at once; see `Run.seal`.
     """
     from whence.spark.capture import Capture
     from whence.spark.gateway import Gateway, spark_errors
@@ -83,7 +88,10 @@ def capture(
             steps = Capture(gateway, shelf, mode, report, _list_below(list_below)).run(frame)
             report("committing")
             stored = _commit(writer, shelf, steps, time.monotonic() - started, gateway)
-    return Run(Archive(store), stored, frame.sparkSession)
+    run = Run(Archive(store), stored, frame.sparkSession)
+    if seal:
+        run.seal(progress=progress)
+    return run
 
 
 def rowwise(function: Any) -> Any:
@@ -141,6 +149,28 @@ class Archive:
     def gc(self, *, grace_seconds: float = 3600, dry_run: bool = False) -> GcReport:
         """Remove what crashed captures left behind."""
         return self._store.gc(grace_seconds=grace_seconds, dry_run=dry_run)
+
+    @property
+    def sealed(self) -> Sealed:
+        """The sealed side of the archive: seals, verification, proofs, nodes and edges."""
+        return Sealed(self._store, lambda: self.tables)
+
+    def uses(self, source: str, selection: Selection = None) -> list[Use]:
+        """Which stored results, of any sealed run, use the selected records of a source."""
+        for stored in reversed(self._store.runs()):
+            run = Run(self, stored)
+            if any(dataset.name == source for dataset in run.sources()):
+                dataset = run._source(source)
+                rows = self.tables.run(f"SELECT locator FROM {run._select(dataset, selection)}")
+                return self.sealed.uses(dataset, [row[0] for row in rows])
+        names = {d.name for d in self._store.datasets() if d.kind in ("source", "snapshot")}
+        raise UnknownNameError("source", source, sorted(names))
+
+    def forget(self, runs: list[str], *, key: str | os.PathLike[str] | None = None) -> forget.Plan:
+        """Remove runs and what only they used; the chain of seals stays verifiable."""
+        found = self.sealed.forget([self._store.run(reference) for reference in runs], key=key)
+        self._tables = None
+        return found
 
 
 class Run:
@@ -229,6 +259,44 @@ class Run:
         forward = Forward(self._tables, groups)
         found = forward.output_rows(self._view, {dataset.id: rows})
         return Impact(self._tables, forward.views, dataset.name, self._tables.count(rows), found)
+
+    def seal(
+        self,
+        *,
+        key: str | os.PathLike[str] | None = None,
+        scheme: str | None = None,
+        bits: int | None = None,
+        leaf_digests: bool | None = None,
+        progress: bool | None = None,
+    ) -> Seal:
+        """Name every node by its hash, store what is new, and put a seal over the run.
+
+        `key` is a file with an Ed25519 private key that signs the seal. `scheme`, `bits` and
+        `leaf_digests` say how tokens are made; an archive's first seal fixes them. Runs that this
+        one builds on are sealed first. Sealing a sealed run gives its seal.
+        """
+        from whence.sealing import seal_run, settings_from
+
+        settings = settings_from(scheme, bits, leaf_digests)
+        with _Report(progress) as report, self._engine.at_work("the run was being sealed"):
+            return seal_run(self.archive.tables, self._engine, self.stored, settings, key, report)
+
+    def prove(self, selection: Selection, *, hide: bool = False) -> str:
+        """A proof, as JSON text, that the one selected row was derived that way from its inputs.
+
+        With `hide` it shows only hashes of the values. `whence.verify_proof` checks it.
+        """
+        found = self.archive.sealed.prove(self.stored, self._output, self._chosen(selection), hide)
+        return to_text(found)
+
+    def nodes(self, selection: Selection = None) -> list[int]:
+        """The ids of the nodes that the selected output rows are."""
+        chosen = self._tables.run(f"SELECT locator FROM {self._chosen(selection)}")
+        return self.archive.sealed.nodes_of(self._output, [row[0] for row in chosen])
+
+    def compare(self, other: Run, mine: Selection = None, theirs: Selection = None) -> Divergence:
+        """Common and divergent derivations of rows of this run and of another one."""
+        return self.archive.sealed.compare(self.nodes(mine), other.nodes(theirs))
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.
@@ -404,19 +472,22 @@ class _Engine:
 
     def pipeline(self, run: StoredRun, step: Step) -> Pipeline:
         """A stored step, ready to be run again; its sources must be as they were."""
-        from whence.spark.rerun import Input, Pipeline
+        from whence.spark.rerun import Pipeline
 
         store = self._archive.store
         attachment = store.attachment(run.id, step.number)
         if attachment is None:
             raise EngineError(f"run {run.name!r} was stored without its plan")
         view = step_view(run, step)
-        inputs = {}
-        for operator, dataset_id in view.inputs.items():
-            dataset = store.dataset(dataset_id)
-            check_source(dataset)
-            inputs[operator] = Input(_to_stored(dataset), store.file_paths(dataset))
+        inputs = {op: self.input(store.dataset(found)) for op, found in view.inputs.items()}
         return Pipeline(view.plan, attachment, inputs)
+
+    def input(self, dataset: Dataset) -> Input:
+        """A dataset to be read again; it must be as it was."""
+        from whence.spark.rerun import Input
+
+        check_source(dataset)
+        return Input(_to_stored(dataset), self._archive.store.file_paths(dataset))
 
 
 class _Report:
@@ -481,6 +552,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         "ordered": step.ordered,
         "exact": list(step.exact),
         "notes": list(step.notes),
+        "code": step.code,
     }
 
 
@@ -505,7 +577,7 @@ def _to_stored(dataset: Dataset) -> Stored:
 
     return Stored(
         id=dataset.id,
-        kind=dataset.kind,
+        kind=cast("Any", dataset.kind),
         name=dataset.name,
         location=dataset.location,
         schema=dataset.schema,

@@ -17,7 +17,7 @@ from whence.archive import format_1, layout, ledger, signing
 from whence.archive import seal as seals
 from whence.archive.archive import Archive
 from whence.archive.digests import file_digest
-from whence.archive.head import HEAD, catalog_file, read_head
+from whence.archive.head import HEAD, CatalogFile, catalog_file, read_head
 from whence.archive.seal import Seal
 from whence.archive.sealer import label_entry, range_entry
 from whence.errors import ArchiveError, WhenceError
@@ -218,17 +218,24 @@ def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verificatio
     found = catalog_file(archive)
     if (found is None) != (head["catalog"] is None):
         report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
-    elif found is not None and head["catalog"] != {
-        "sha256": found.digest,
-        "counter": found.counter,
-    }:
-        if found.counter == head["catalog"].get("counter") or not found.consistent:
-            report.add(layout.CATALOG, "bytes of it have changed since the last seal")
-        else:
-            report.notes.append(
-                "the catalog was written to after the last seal; what seals cover in it is checked "
-                "by content"
-            )
+    elif found is not None:
+        _catalog_bytes(found, head["catalog"], report)
+
+
+def _catalog_bytes(found: CatalogFile, sealed: Any, report: Verification) -> None:
+    """Whether the catalog's file is as it was, or was only written to by later transactions."""
+    if set(sealed) != {"sha256", "counter"}:
+        report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
+    elif found.digest == sealed["sha256"]:
+        if found.counter != sealed["counter"]:
+            report.add(HEAD, "it is damaged: it counts other transactions than the catalog")
+    elif found.counter <= sealed["counter"] or not found.consistent:
+        report.add(layout.CATALOG, "bytes of it have changed since the last seal")
+    else:
+        report.notes.append(
+            "the catalog was written to after the last seal; what seals cover in it is checked "
+            "by content"
+        )
 
 
 # --- The catalog ------------------------------------------------------------------------------

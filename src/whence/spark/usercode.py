@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
 
-from whence.plan import MapBatches, MapCogroups, MapGroups, Operator
+from whence.plan import MapBatches, MapCogroups, MapGroups, Operator, walk
 from whence.spark.code import code_digest
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.rebuild import align
@@ -18,8 +18,9 @@ _OPAQUE = (MapBatches, MapGroups, MapCogroups)
 def find_code(gateway: Gateway, operator: Operator, node: Plan) -> dict[str, list[str]]:
     """The digests of the user code that each operator calls, in the order of its expressions."""
     found: dict[str, list[str]] = {}
-    for op, part in align(gateway, operator, node):
-        if not isinstance(op, _OPAQUE) and not _calls(op):
+    wanted = {op.id for op in walk(operator) if isinstance(op, _OPAQUE) or _calls(op)}
+    for op, part in align(gateway, operator, node) if wanted else ():
+        if op.id not in wanted:
             continue
         digests = [
             digest
