@@ -137,9 +137,11 @@ class Sealed:
         return tuple(self.table.describe([row[0] for row in rows]))
 
     def _start(self, nodes: Sequence[int]) -> str:
-        rows = " UNION ALL ".join(f"SELECT CAST({int(n)} AS BIGINT) AS id" for n in nodes)
-        empty = "SELECT CAST(0 AS BIGINT) AS id WHERE false"
-        return self.table.engine.table("start", rows or empty)
+        if not nodes:
+            return self.table.engine.table("start", "SELECT CAST(0 AS BIGINT) AS id WHERE false")
+        rows = ", ".join(f"({int(node)})" for node in nodes)
+        sql = f"SELECT CAST(id AS BIGINT) AS id FROM (VALUES {rows}) AS v(id)"
+        return self.table.engine.table("start", sql)
 
     def nodes_of(self, output: Dataset, rows: Sequence[int] | None = None) -> list[int]:
         """The nodes of an output's rows, by locator; without, of all of them."""

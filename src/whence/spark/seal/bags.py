@@ -11,19 +11,21 @@ from whence.spark.seal import sql
 from whence.spark.seal.settings import NewLabel, Settings
 
 CONTRIBUTES = "__contributes"
+FEW = 200_000
+"""So many rows are handed to every task rather than moved to where they are needed."""
 
 
 @dataclass(slots=True)
 class Found:
     """Nodes and edges as they were met: frames with known columns.
 
-    nodes: f, s, label (its digest), form, level, e (number of the frame they come from)
+    nodes: f, s, label (its digest), shape, level, e (number of the frame they come from)
     edges: d (full hash of the derived), e, f, i (of the input), idx, times, contributes
     """
 
     nodes: list[DataFrame] = field(default_factory=list)
     edges: list[DataFrame] = field(default_factory=list)
-    labels: dict[tuple[str, str], NewLabel] = field(default_factory=dict)
+    labels: set[NewLabel] = field(default_factory=set)
     levels: int = 0
 
     @staticmethod
@@ -49,7 +51,7 @@ class BagHashes:
 
         `members` has the group's key in `k` and the columns of the part `name`.
         """
-        self.found.labels[self.label.digest, "bag"] = self.label
+        self.found.labels.add(self.label)
         entries = self._entries(members, name)
         hashes = self.found.keep(self._hashed(entries))
         bits = self.settings.bits
@@ -60,12 +62,15 @@ class BagHashes:
                 "f",
                 "f AS s" if bits == 256 else "s",
                 f"'{self.label.digest}' AS label",
-                "'bag' AS form",
+                f"'{self.label.shape}' AS shape",
                 f"{level} AS level",
                 f"{e} AS e",
             )
         )
-        owned = first.selectExpr("f AS d", "k").join(entries, "k")
+        owners = first.selectExpr("f AS d", "k")
+        if hashes.count() <= FEW:
+            owners = F.broadcast(owners)
+        owned = entries.join(owners, "k")
         self.found.edges.append(
             owned.selectExpr(
                 "d",

@@ -56,21 +56,29 @@ class Evaluator:
         step: SealStep,
         nesting: Nesting,
         leaves: dict[str, DataFrame],
+        small: set[str],
         levels: dict[str, int],
         found: Found,
     ) -> None:
         self._gateway, self._settings = gateway, settings
         self._step, self._nesting = step, nesting
         self._leaves, self._levels, self._found = leaves, levels, found
+        self._small = small
         self._names = count()
 
     # --- Scopes -----------------------------------------------------------------------------
 
-    def scope(self, frame: DataFrame, derivation: Derivation) -> tuple[DataFrame, str, int]:
-        """The frame with the columns of a derivation, computed once, its nodes read off."""
+    def scope(
+        self, frame: DataFrame, derivation: Derivation, *, keep: bool = False
+    ) -> tuple[DataFrame, str, int]:
+        """The frame with the columns of a derivation, its nodes read off.
+
+        It is computed once if there are nodes to be read off, or if it is to be kept.
+        """
         nodes: list[_Node] = []
         frame, part, level = self._part(frame, derivation, nodes)
-        frame = self._found.keep(frame)
+        if nodes or keep:
+            frame = self._found.keep(frame)
         for node in nodes:
             self._read_off(frame, node)
         self._found.levels = max(self._found.levels, level)
@@ -78,7 +86,7 @@ class Evaluator:
 
     def _read_off(self, frame: DataFrame, node: _Node) -> None:
         e = len(self._found.nodes)
-        self._found.labels[node.label.digest, node.label.form] = node.label
+        self._found.labels.add(node.label)
         rows = frame.where(f"`{node.part}f` IS NOT NULL").dropDuplicates([f"{node.part}f"])
         self._found.nodes.append(self._nodes(rows, node, e))
         if not node.inputs:
@@ -99,7 +107,7 @@ class Evaluator:
             f"`{node.part}f` AS f",
             f"{self._token(node.part)} AS s",
             f"'{node.label.digest}' AS label",
-            f"'{node.label.form}' AS form",
+            f"'{node.label.shape}' AS shape",
             f"{node.level} AS level",
             f"{e} AS e",
         )
@@ -139,6 +147,7 @@ class Evaluator:
         table = self._leaves[dataset].selectExpr(
             f"{LOCATOR} AS `{part}l`", f"f AS `{part}f`", f"s AS `{part}s`", f"i AS `{part}i`"
         )
+        table = table.hint("broadcast" if dataset in self._small else "shuffle_hash")
         joined = frame.join(table, F.col(f"`{slot}`") == F.col(f"`{part}l`"), "left")
         return joined.drop(f"{part}l")
 

@@ -33,6 +33,7 @@ from whence.spark.seal.settings import Ledger, SealedStep, SealStep, Settings
 
 _SMALL = 4 << 20
 _PART = 32 << 20
+_FEW_FILES = 8  # so many files can each hold ids of the whole range
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -72,7 +73,14 @@ class SealJob:
     def run(self, steps: Sequence[SealStep]) -> Sealed:
         """Hash, compare with what is stored, and write what is new."""
         self._fit(steps)
-        outputs = [self._step(step) for step in steps]
+        self._progress("hashing source rows")
+        prepared = [self._prepared(step) for step in steps]
+        self._add_leaves(steps, prepared)
+        self._progress("hashing derivations")
+        outputs = [
+            self._step(step, shape, rows)
+            for step, (shape, rows) in zip(steps, prepared, strict=True)
+        ]
         self._progress("comparing with what is stored")
         resolver = Resolver(self._gateway, self._settings, self._ledger, self._found)
         resolver.resolve()
@@ -99,7 +107,7 @@ class SealJob:
         folder = self._ledger.folder(kind)
         if self._partitions == 1:
             frame = frame.coalesce(1)
-        else:
+        elif self._partitions > _FEW_FILES:
             frame = frame.repartitionByRange(order[0])
         self._gateway.write_parquet(frame.sortWithinPartitions(*order), folder)
         return folder
@@ -119,28 +127,29 @@ class SealJob:
 
     # --- A step -----------------------------------------------------------------------------
 
-    def _step(self, step: SealStep) -> tuple[DataFrame, str]:
-        """The output rows with their node."""
-        self._progress("hashing source rows")
-        output = located(self._gateway, step.output, step.paths)
-        nesting = Nesting(step.plan, step.inputs, step.code)
-        shape, rows = step.shape, output.withColumnRenamed(LOCATOR, ROW)
+    def _prepared(self, step: SealStep) -> tuple[Witness, DataFrame]:
+        """The shape of a step's witnesses, and the rows that hold them."""
         if step.lazy is not None:
-            shape, rows = step.lazy.shape.element, self._lazy_rows(step)
-        self._add_leaves(step, shape, rows)
-        self._progress("hashing derivations")
+            return step.lazy.shape.element, self._lazy_rows(step)
+        output = located(self._gateway, step.output, step.paths)
+        return step.shape, output.withColumnRenamed(LOCATOR, ROW)
+
+    def _step(self, step: SealStep, shape: Witness, rows: DataFrame) -> tuple[DataFrame, str]:
+        """The output rows with their node."""
+        nesting = Nesting(step.plan, step.inputs, step.code)
         evaluator = Evaluator(
             self._gateway,
             self._settings,
             step,
             nesting,
             {**self._leaves.tables, **self._tables},
+            self._leaves.few,
             self._levels,
             self._found,
         )
         wanted = [f"`{name}`" for name in dict.fromkeys((ROW, *slots(shape)))]
         scope = rows.selectExpr(*wanted)
-        frame, part, level = evaluator.scope(scope, nesting.whole(shape))
+        frame, part, level = evaluator.scope(scope, nesting.whole(shape), keep=True)
         if step.lazy is not None:
             frame = self._paired(step, frame, part)
         token = f"`{part}f`" if self._settings.bits == 256 else f"`{part}s`"
@@ -151,15 +160,22 @@ class SealJob:
         self._levels[step.output.id] = level
         return self._tables[step.output.id], part
 
-    def _add_leaves(self, step: SealStep, shape: Witness, rows: DataFrame) -> None:
+    def _add_leaves(
+        self, steps: Sequence[SealStep], prepared: Sequence[tuple[Witness, DataFrame]]
+    ) -> None:
+        """Hash the source rows that any step uses: once, and equal ones together."""
         used: dict[str, list[DataFrame]] = {}
-        self._collect(step, shape, rows, used, set())
+        known: dict[str, Input] = {}
+        made = {step.output.id for step in steps}
+        for step, (shape, rows) in zip(steps, prepared, strict=True):
+            known.update(step.datasets)
+            self._collect(step, shape, rows, used, set())
         inputs: dict[str, Input] = {}
         locators: dict[str, DataFrame] = {}
         for dataset, frames in used.items():
-            if dataset in self._tables:
+            if dataset in made:
                 continue
-            found = step.datasets[dataset]
+            found = known[dataset]
             stored = self._ledger.roots(dataset) if found.stored.kind == "output" else None
             if stored is not None:
                 self._tables[dataset] = self._earlier(stored)

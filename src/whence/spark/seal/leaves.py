@@ -17,7 +17,7 @@ from whence.spark.seal import sql
 from whence.spark.seal.records import LOCATOR, located, node_ids, source_hash
 from whence.spark.seal.settings import FileRange, Ledger, Settings
 
-_BROADCAST = 2_000_000
+_BROADCAST = 400_000
 
 
 class Leaves:
@@ -27,6 +27,8 @@ class Leaves:
         self._gateway, self._settings, self._ledger = gateway, settings, ledger
         self.tables: dict[str, DataFrame] = {}
         self.new: DataFrame | None = None
+        self.few: set[str] = set()
+        """Datasets of which few rows are used."""
         self.small = False
         """Whether there is so little data that counting costs more than it saves."""
 
@@ -54,10 +56,16 @@ class Leaves:
     def _hashed(self, dataset: str, found: Input, used: DataFrame) -> DataFrame:
         ranges = self._ledger.ranges(dataset)
         frame = located(self._gateway, found.stored, found.paths)
-        if self.small or used.count() <= _BROADCAST:
+        count = 0 if self.small else used.count()
+        if count <= _BROADCAST:
+            self.few.add(dataset)
             used = F.broadcast(used)
-        rows = frame.join(used, LOCATOR, "left_semi")
-        return self._with_hash(rows, found, ranges)
+        else:
+            used = used.hint("shuffle_hash")
+        # Hashed after the rows are chosen; all columns move only where few rows are chosen.
+        if count <= _BROADCAST:
+            return self._with_hash(frame.join(used, LOCATOR, "left_semi"), found, ranges)
+        return self._with_hash(frame, found, ranges).join(used, LOCATOR, "left_semi")
 
     def _with_hash(self, rows: DataFrame, found: Input, ranges: Sequence[FileRange]) -> DataFrame:
         full = source_hash(found.stored, self._settings.scheme, ranges)
@@ -68,11 +76,10 @@ class Leaves:
 
     def _moved(self, hashed: DataFrame) -> DataFrame | None:
         """Where a row's node is not its own: full hash and node id. None if there are none."""
-        if not self._ledger.parts("nodes") or not self._settings.leaf_digests:
-            rows, different = hashed.agg(F.count("f"), F.count_distinct("f")).first() or (0, 0)
-            if rows == different:
-                self._write(hashed)
-                return None
+        alone = not self._ledger.parts("nodes") or not self._settings.leaf_digests
+        if alone and (self._settings.scheme != "value" or self._all_differ(hashed)):
+            self._write(hashed)
+            return None
         first = hashed.groupBy("f").agg(
             F.min("i").alias("i"), F.first("s").alias("s"), F.count(F.lit(1)).alias("n")
         )
@@ -84,6 +91,13 @@ class Leaves:
         fresh = first.join(known, "f", "left_anti")
         self._write(fresh)
         return fresh.where("n > 1").select("f", "i").unionByName(known)
+
+    @staticmethod
+    def _all_differ(hashed: DataFrame) -> bool:
+        """Whether no two rows are equal, told by a shorter hash of their hashes."""
+        short = F.count_distinct(F.xxhash64("f"))
+        rows, different = hashed.agg(F.count("f"), short).first() or (0, 0)
+        return bool(rows == different)
 
     def _write(self, fresh: DataFrame) -> None:
         """Note the nodes that are new."""

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from whence.spark.gateway import Gateway
-from whence.spark.seal.bags import Found
+from whence.spark.seal.bags import FEW, Found
 from whence.spark.seal.settings import Ledger, Settings
 
 
@@ -22,6 +22,7 @@ class Resolver:
     def __init__(self, gateway: Gateway, settings: Settings, ledger: Ledger, found: Found) -> None:
         self._gateway, self._settings, self._ledger = gateway, settings, ledger
         self._found = found
+        self._new = 0
         self.nodes: DataFrame | None = None
         """id, label, digest"""
         self.edges: DataFrame | None = None
@@ -33,18 +34,19 @@ class Resolver:
         """Compare with what is stored, and number the rest."""
         if not self._found.nodes:
             return
-        numbers = self._ledger.numbers(list(self._found.labels.values()))
-        pairs = [(label.digest, label.form, number) for label, number in numbers.items()]
+        ordered = sorted(self._found.labels, key=lambda label: (label.digest, label.shape))
+        numbers = self._ledger.numbers(ordered)
+        pairs = [(label.digest, label.shape, number) for label, number in numbers.items()]
         labels = self._gateway.session.createDataFrame(
-            pairs, "label STRING, form STRING, number INT"
+            pairs, "label STRING, shape STRING, number INT"
         )
         met = reduce(DataFrame.unionByName, self._found.nodes)
         nodes = met.groupBy("f").agg(
             F.min("e").alias("e"),
             F.max("level").alias("level"),
-            *(F.first(name).alias(name) for name in ("s", "label", "form")),
+            *(F.first(name).alias(name) for name in ("s", "label", "shape")),
         )
-        nodes = nodes.join(F.broadcast(labels), ["label", "form"]).drop("label", "form")
+        nodes = nodes.join(F.broadcast(labels), ["label", "shape"]).drop("label", "shape")
         nodes = self._found.keep(nodes)
         if self._settings.bits == 256:
             self._by_token(nodes)
@@ -69,7 +71,8 @@ class Resolver:
         self.edges = self._edges(new, self.ids)
 
     def _numbered(self, new: DataFrame, order: list[str]) -> DataFrame:
-        start = self._ledger.reserve(new.count())
+        self._new = new.count()
+        start = self._ledger.reserve(self._new)
         number = F.row_number().over(Window.orderBy(*order)) + F.lit(start - 1)
         return self._found.keep(new.withColumn("id", number.cast("bigint")))
 
@@ -79,6 +82,8 @@ class Resolver:
             return None
         met = reduce(DataFrame.unionByName, self._found.edges)
         owners = new.selectExpr("f AS d", "e", "id AS derived", "number AS label")
+        if self._new <= FEW:
+            owners = F.broadcast(owners)
         edges = met.join(owners, ["d", "e"])
         inputs = ids.selectExpr("f", "id AS j")
         edges = (

@@ -53,9 +53,14 @@ class NewLabel:
     """A label that nodes carry, and what kind of node it makes."""
 
     digest: str
-    form: Literal["source", "joint", "one", "bag"]
+    form: Literal["joint", "one", "bag"]
     parts: int
     text: str
+
+    @property
+    def shape(self) -> str:
+        """Form and number of parts: with the digest they tell labels apart."""
+        return f"{self.form}/{self.parts}"
 
 
 @dataclass(frozen=True, slots=True)
