@@ -155,6 +155,12 @@ class Archive:
         """The sealed side of the archive: seals, verification, proofs, nodes and edges."""
         return Sealed(self._store, lambda: self.tables)
 
+    def sealed_on(self, session: SparkSession) -> Sealed:
+        """The sealed side, its questions answered by Spark: for more than one machine can hold."""
+        from whence.spark.tables import SparkTables
+
+        return Sealed(self._store, lambda: self.tables, SparkTables(session))
+
     def uses(self, source: str, selection: Selection = None) -> list[Use]:
         """Which stored results, of any sealed run, use the selected records of a source."""
         for stored in reversed(self._store.runs()):

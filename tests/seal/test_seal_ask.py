@@ -83,11 +83,8 @@ def test_a_record_is_known_by_its_values_in_other_files(
 
 
 def test_the_same_questions_on_spark(spark: Any, vault: Vault) -> None:
-    from whence.sealed import Sealed
-    from whence.spark.tables import SparkTables
-
     archive = vault.archive
-    on_spark = Sealed(archive.store, lambda: archive.tables, SparkTables(spark))
+    on_spark = archive.sealed_on(spark)
     for name in ("join", "group"):
         nodes = archive.run(name).nodes()
         assert on_spark.closure(nodes) == archive.sealed.closure(nodes)

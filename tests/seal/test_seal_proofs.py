@@ -81,7 +81,7 @@ def forged(proof: str, change: str, value: object) -> str:
 
 def test_forged_proofs(vault: Vault) -> None:
     proof = vault.archive.run("join").prove(None)
-    other = json.loads(vault.archive.run("left").prove("sequence = 'aat'"))
+    other = json.loads(vault.archive.run("window").prove("id = 2"))
     data = json.loads(proof)
     for change, value in (
         ("row", other["row"]),
