@@ -1,7 +1,6 @@
 """whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""
 
-from whence.api import Archive, Run, capture, open, rowwise
-from whence.archive.proof import verify_proof
+from whence.api import Archive, Run, capture, open, rowwise, verify_archive, verify_proof
 from whence.errors import (
     ArchiveError,
     ArrayError,
@@ -17,7 +16,6 @@ from whence.errors import (
     WhenceError,
 )
 from whence.trace.answer import Impact, Trace
-from whence.verifying import verify_archive
 
 __all__ = [
     "Archive",

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from whence import plan as ops
 from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive as Store
-from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step, forget
+from whence.archive import DataFile, Dataset, GcReport, RunWriter, Step
 from whence.archive import Run as StoredRun
-from whence.archive.proof import to_text
-from whence.archive.seal import Seal
 from whence.errors import (
     CaptureError,
     EngineError,
@@ -30,7 +28,6 @@ from whence.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from whence.sealed import Divergence, Sealed, Use
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
 from whence.trace.forward import Forward
@@ -41,7 +38,12 @@ from whence.trace.tables import LOCATOR, Tables, check_source, quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from whence.archive.forget import Plan
+    from whence.archive.proof import Proven
+    from whence.archive.seal import Seal
+    from whence.archive.verify import Verification
     from whence.replay import Check
+    from whence.sealed import Divergence, Sealed, Use
     from whence.spark.capture import Captured
     from whence.spark.gateway import Gateway
     from whence.spark.rerun import Input, Pipeline
@@ -111,6 +113,39 @@ def open(
     return Archive(Store.open(location, catalog=catalog))
 
 
+def verify_archive(
+    location: str | os.PathLike[str] = DEFAULT_ARCHIVE,
+    *,
+    catalog: str | None = None,
+    public_key: str | None = None,
+    expect: str | None = None,
+    sources: bool = True,
+    tokens: bool = False,
+) -> Verification:
+    """Whether every byte that seals cover is what it was; also for an archive too damaged to open.
+
+    `public_key` must have signed every seal, and `expect`, the id of a seal, must be in the chain.
+    With `tokens` every token is computed again, from the sources up. Starts no JVM.
+    """
+    from whence.verifying import verify_archive as verify
+
+    return verify(
+        location,
+        catalog=catalog,
+        public_key=public_key,
+        expect=expect,
+        sources=sources,
+        tokens=tokens,
+    )
+
+
+def verify_proof(text: str, *, public_key: str | None = None, expect: str | None = None) -> Proven:
+    """What a proof shows; raises `ProofError` if it does not hold. Needs nothing but its text."""
+    from whence.archive.proof import verify_proof as check
+
+    return check(text, public_key=public_key, expect=expect)
+
+
 class Archive:
     """Runs that were captured, and questions about them."""
 
@@ -153,10 +188,13 @@ class Archive:
     @property
     def sealed(self) -> Sealed:
         """The sealed side of the archive: seals, verification, proofs, nodes and edges."""
+        from whence.sealed import Sealed
+
         return Sealed(self._store, lambda: self.tables)
 
     def sealed_on(self, session: SparkSession) -> Sealed:
         """The sealed side, its questions answered by Spark: for more than one machine can hold."""
+        from whence.sealed import Sealed
         from whence.spark.tables import SparkTables
 
         return Sealed(self._store, lambda: self.tables, SparkTables(session))
@@ -172,7 +210,7 @@ class Archive:
         names = {d.name for d in self._store.datasets() if d.kind in ("source", "snapshot")}
         raise UnknownNameError("source", source, sorted(names))
 
-    def forget(self, runs: list[str], *, key: str | os.PathLike[str] | None = None) -> forget.Plan:
+    def forget(self, runs: list[str], *, key: str | os.PathLike[str] | None = None) -> Plan:
         """Remove runs and what only they used; the chain of seals stays verifiable."""
         found = self.sealed.forget([self._store.run(reference) for reference in runs], key=key)
         self._tables = None
@@ -292,6 +330,8 @@ class Run:
 
         With `hide` it shows only hashes of the values. `whence.verify_proof` checks it.
         """
+        from whence.archive.proof import to_text
+
         found = self.archive.sealed.prove(self.stored, self._output, self._chosen(selection), hide)
         return to_text(found)
 
