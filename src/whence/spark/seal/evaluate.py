@@ -291,7 +291,7 @@ class Evaluator:
             wanted = keys.selectExpr("p AS __p").distinct()
             rows = frames.ranked(members, shape).join(wanted, F.expr("p <=> __p"), "left_semi")
             rows = rows.selectExpr("p", "r", ROW, *columns, contributes)
-            rows, name, level = self.scope(rows, derivation)
+            rows, name, level = self.scope(rows, derivation, keep=True)
             return frames.hashes(self._hashes(bag), keys, rows, name, level)
         joined = keys.join(members, _matches(keys, members, shape), "inner")
         rows = joined.selectExpr("k", ROW, *columns, contributes)

@@ -177,5 +177,6 @@ class Resolver:
 
 def _signature() -> Column:
     """What a node is made of, in one text: its inputs by id, in order."""
-    fields = "coalesce(idx, -1), input, CAST(contributes AS INT), times"
+    columns = ("coalesce(idx, -1)", "input", "contributes", "times")
+    fields = ", ".join(f"CAST({column} AS STRING)" for column in columns)
     return F.expr(f"sha2(array_join(sort_array(collect_list(concat_ws(',', {fields}))), ';'), 256)")
