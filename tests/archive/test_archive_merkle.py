@@ -1,12 +1,15 @@
 """Merkle trees, tokens and proofs' ways, against plain restatements of their rules."""
 
+import doctest
 import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.archive import merkle, tokens
+from whence.algebra import canonical as canonical_sql
+from whence.archive import canonical, digests, merkle, tokens
+from whence.plan import labels
 
 HASHES = st.lists(st.binary(min_size=32, max_size=32), max_size=40)
 
@@ -83,3 +86,10 @@ def test_forms_are_told_apart() -> None:
         tokens.joint(sha(b"other").hex(), [token]),
     }
     assert len(found) == 8
+
+
+@pytest.mark.parametrize("module", [canonical_sql, canonical, digests, merkle, labels])
+def test_what_the_docstrings_show(module: object) -> None:
+    failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
+    assert failed == 0
+    assert tried > 0
