@@ -1,7 +1,7 @@
 """The provenance table: nodes, ordered labelled edges, and which node each output row is.
 
-`PTable` makes them known to an SQL engine as the tables `pt_nodes` (id, label, digest), `pt_edges`
-(input, label, index, derived, times, contributes) and `pt_roots` (run, step, dataset, row, node).
+`PTable` gives them to an SQL engine as relations: `nodes` (id, label, digest), `edges` (input,
+label, index, derived, times, contributes) and `roots` (run, name, step, last, dataset, row, node).
 The engine is DuckDB, or Spark for archives that are too big for one machine; the SQL is the same.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from whence.archive import Archive, Dataset, ledger
@@ -18,7 +19,7 @@ from whence.errors import ArchiveError
 from whence.plan.labels import words
 from whence.trace.tables import local, text
 
-NODES, EDGES, ROOTS = "pt_nodes", "pt_edges", "pt_roots"
+_HELD = 16 << 20
 
 
 class Sql(Protocol):
@@ -71,12 +72,19 @@ class PTable:
         self._starts = [row.start for row in self.ranges]
         self._datasets = {dataset.id: dataset for dataset in archive.datasets()}
         self.nodes = self._relation("nodes", "CAST(0 AS BIGINT) AS id, 0 AS label, NULL AS digest")
-        self.edges = self._relation(
+        self.roots = self._all_roots()
+
+    @cached_property
+    def edges(self) -> str:
+        """All edges; held in memory if they are few, since every step of a walk looks at them."""
+        found = self._relation(
             "edges",
             "CAST(0 AS BIGINT) AS input, 0 AS label, 0 AS index, CAST(0 AS BIGINT) AS derived, "
             "CAST(0 AS BIGINT) AS times, true AS contributes",
         )
-        self.roots = self._all_roots()
+        if sum(dataset.bytes for dataset in self._kind("edges")) > _HELD:
+            return found
+        return self.engine.table("edges", f"SELECT * FROM {found} AS e")
 
     def _kind(self, kind: str) -> list[Dataset]:
         return [dataset for dataset in self._datasets.values() if dataset.kind == kind]
