@@ -2,9 +2,14 @@
 
 import sys
 
-from benchmarks import arrays, tpch_run, tweets
+from benchmarks import arrays, seal, tpch_run, tweets
 
-BENCHMARKS = {"tpch": tpch_run.main, "arrays": arrays.main, "tweets": tweets.main}
+BENCHMARKS = {
+    "tpch": tpch_run.main,
+    "arrays": arrays.main,
+    "tweets": tweets.main,
+    "seal": seal.main,
+}
 
 if __name__ == "__main__":
     names = sys.argv[1:2] or list(BENCHMARKS)

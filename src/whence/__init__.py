@@ -1,6 +1,15 @@
 """whence: where did this row come from? Provenance for PySpark pipelines, unchanged."""
 
-from whence.api import Archive, Run, capture, capture_arrays, open, rowwise
+from whence.api import (
+    Archive,
+    Run,
+    capture,
+    capture_arrays,
+    open,
+    rowwise,
+    verify_archive,
+    verify_proof,
+)
 from whence.errors import (
     ArchiveError,
     ArrayError,
@@ -8,6 +17,7 @@ from whence.errors import (
     EngineError,
     FormatError,
     PatternError,
+    ProofError,
     SelectionError,
     SourceChangedError,
     SourceError,
@@ -28,6 +38,7 @@ __all__ = [
     "Impact",
     "Pattern",
     "PatternError",
+    "ProofError",
     "Run",
     "SelectionError",
     "SourceChangedError",
@@ -43,4 +54,6 @@ __all__ = [
     "open",
     "pattern",
     "rowwise",
+    "verify_archive",
+    "verify_proof",
 ]

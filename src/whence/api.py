@@ -39,7 +39,12 @@ from whence.wiring import Engine, Shelf, commit, to_stored
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from whence.archive.forget import Plan
+    from whence.archive.proof import Proven
+    from whence.archive.seal import Seal
+    from whence.archive.verify import Verification
     from whence.replay import Check
+    from whence.sealed import Divergence, Sealed, Use
     from whence.spark.followed import Follow
 
 Mode = Literal["eager", "lazy", "auto"]
@@ -56,6 +61,7 @@ def capture(
     mode: Mode = "auto",
     list_below: int | None = None,
     progress: bool | None = None,
+    seal: bool = False,
 ) -> Run:
     """Run a pipeline and keep its rows together with where each came from.
 
@@ -65,6 +71,7 @@ def capture(
     environment variable WHENCE_LIST_BELOW says), and groups are referred to by key otherwise.
     `archive` is a folder or a URL, made if it is not there; `catalog` an SQLAlchemy URL if the
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
+    With `seal` the run is sealed at once; see `Run.seal`.
     """
     from whence.spark.capture import Capture
     from whence.spark.gateway import Gateway, spark_errors
@@ -82,7 +89,10 @@ def capture(
             steps = Capture(gateway, shelf, mode, report, _follow(), limit).run(frame)
             report("committing")
             stored = commit(writer, shelf, steps, time.monotonic() - started, gateway)
-    return Run(Archive(store), stored, frame.sparkSession)
+    run = Run(Archive(store), stored, frame.sparkSession)
+    if seal:
+        run.seal(progress=progress)
+    return run
 
 
 def capture_arrays(
@@ -129,6 +139,39 @@ def open(
     return Archive(Store.open(location, catalog=catalog))
 
 
+def verify_archive(
+    location: str | os.PathLike[str] = DEFAULT_ARCHIVE,
+    *,
+    catalog: str | None = None,
+    public_key: str | None = None,
+    expect: str | None = None,
+    sources: bool = True,
+    tokens: bool = False,
+) -> Verification:
+    """Whether every byte that seals cover is what it was; also for an archive too damaged to open.
+
+    `public_key` must have signed every seal, and `expect`, the id of a seal, must be in the chain.
+    With `tokens` every token is computed again, from the sources up. Starts no JVM.
+    """
+    from whence.verifying import verify_archive as verify
+
+    return verify(
+        location,
+        catalog=catalog,
+        public_key=public_key,
+        expect=expect,
+        sources=sources,
+        tokens=tokens,
+    )
+
+
+def verify_proof(text: str, *, public_key: str | None = None, expect: str | None = None) -> Proven:
+    """What a proof shows; raises `ProofError` if it does not hold. Needs nothing but its text."""
+    from whence.archive.proof import verify_proof as check
+
+    return check(text, public_key=public_key, expect=expect)
+
+
 class Archive:
     """Runs that were captured, and questions about them."""
 
@@ -167,6 +210,37 @@ class Archive:
     def gc(self, *, grace_seconds: float = 3600, dry_run: bool = False) -> GcReport:
         """Remove what crashed captures left behind."""
         return self._store.gc(grace_seconds=grace_seconds, dry_run=dry_run)
+
+    @property
+    def sealed(self) -> Sealed:
+        """The sealed side of the archive: seals, verification, proofs, nodes and edges."""
+        from whence.sealed import Sealed
+
+        return Sealed(self._store, lambda: self.tables)
+
+    def sealed_on(self, session: SparkSession) -> Sealed:
+        """The sealed side, its questions answered by Spark: for more than one machine can hold."""
+        from whence.sealed import Sealed
+        from whence.spark.tables import SparkTables
+
+        return Sealed(self._store, lambda: self.tables, SparkTables(session))
+
+    def uses(self, source: str, selection: Selection = None) -> list[Use]:
+        """Which stored results, of any sealed run, use the selected records of a source."""
+        for stored in reversed(self._store.runs()):
+            run = Run(self, stored)
+            if any(dataset.name == source for dataset in run.sources()):
+                dataset = run._source(source)
+                rows = self.tables.run(f"SELECT locator FROM {run._select(dataset, selection)}")
+                return self.sealed.uses(dataset, [row[0] for row in rows])
+        names = {d.name for d in self._store.datasets() if d.kind in ("source", "snapshot")}
+        raise UnknownNameError("source", source, sorted(names))
+
+    def forget(self, runs: list[str], *, key: str | os.PathLike[str] | None = None) -> Plan:
+        """Remove runs and what only they used; the chain of seals stays verifiable."""
+        found = self.sealed.forget([self._store.run(reference) for reference in runs], key=key)
+        self._tables = None
+        return found
 
 
 class Run:
@@ -272,6 +346,46 @@ class Run:
         forward = Forward(self._tables, groups)
         found = forward.output_rows(self._view, {dataset.id: rows})
         return Impact(self._tables, forward, dataset.name, self._tables.count(rows), found)
+
+    def seal(
+        self,
+        *,
+        key: str | os.PathLike[str] | None = None,
+        scheme: str | None = None,
+        bits: int | None = None,
+        leaf_digests: bool | None = None,
+        progress: bool | None = None,
+    ) -> Seal:
+        """Name every node by its hash, store what is new, and put a seal over the run.
+
+        `key` is a file with an Ed25519 private key that signs the seal. `scheme`, `bits` and
+        `leaf_digests` say how tokens are made; an archive's first seal fixes them. Runs that this
+        one builds on are sealed first. Sealing a sealed run gives its seal.
+        """
+        from whence.sealing import seal_run, settings_from
+
+        settings = settings_from(scheme, bits, leaf_digests)
+        with _Report(progress) as report, self._engine.at_work("the run was being sealed"):
+            return seal_run(self.archive.tables, self._engine, self.stored, settings, key, report)
+
+    def prove(self, selection: Selection, *, hide: bool = False) -> str:
+        """A proof, as JSON text, that the one selected row was derived that way from its inputs.
+
+        With `hide` it shows only hashes of the values. `whence.verify_proof` checks it.
+        """
+        from whence.archive.proof import to_text
+
+        found = self.archive.sealed.prove(self.stored, self._output, self._chosen(selection), hide)
+        return to_text(found)
+
+    def nodes(self, selection: Selection = None) -> list[int]:
+        """The ids of the nodes that the selected output rows are."""
+        chosen = self._tables.run(f"SELECT locator FROM {self._chosen(selection)}")
+        return self.archive.sealed.nodes_of(self._output, [row[0] for row in chosen])
+
+    def compare(self, other: Run, mine: Selection = None, theirs: Selection = None) -> Divergence:
+        """Common and divergent derivations of rows of this run and of another one."""
+        return self.archive.sealed.compare(self.nodes(mine), other.nodes(theirs))
 
     def check(self, sample: int = 20) -> Check:
         """Replay sampled output rows on only their traced inputs, and say which came out again.

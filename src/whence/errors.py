@@ -6,7 +6,8 @@
     │   ├── UnknownNameError (LookupError)       a run, source, column or operator that is not there
     │   └── PatternError                         a tree pattern cannot be read or does not fit
     ├── ArchiveError (OSError)                   the archive cannot be read or written
-    │   └── FormatError                          the archive is of another format version
+    │   ├── FormatError                          the archive is of another format version
+    │   └── ProofError                           a proof does not hold
     ├── SourceError (OSError)                    a source cannot be read
     │   └── SourceChangedError                   a source is not what it was at capture
     ├── CaptureError (RuntimeError)              Spark failed, or went away, while capturing
@@ -61,6 +62,10 @@ class ArchiveError(WhenceError, OSError):
 
 class FormatError(ArchiveError):
     """The archive was written in a format that this version does not read."""
+
+
+class ProofError(ArchiveError):
+    """A proof does not hold."""
 
 
 class SourceError(WhenceError, OSError):

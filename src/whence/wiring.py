@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from whence import plan as ops
 from whence.algebra.witness import GroupShape, group_to_json, to_json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from whence.spark.capture import Captured
     from whence.spark.gateway import Gateway
-    from whence.spark.rerun import Pipeline
+    from whence.spark.rerun import Input, Pipeline
     from whence.spark.stored import Stored
 
 
@@ -125,19 +125,22 @@ class Engine:
 
     def pipeline(self, run: Run, step: Step) -> Pipeline:
         """A stored step, ready to be run again; its sources must be as they were."""
-        from whence.spark.rerun import Input, Pipeline
+        from whence.spark.rerun import Pipeline
 
         store = self._store
         attachment = store.attachment(run.id, step.number)
         if attachment is None:
             raise EngineError(f"run {run.name!r} was stored without its plan")
         view = step_view(run, step)
-        inputs = {}
-        for operator, dataset_id in view.inputs.items():
-            dataset = store.dataset(dataset_id)
-            check_source(dataset)
-            inputs[operator] = Input(to_stored(dataset), store.file_paths(dataset))
+        inputs = {op: self.input(store.dataset(found)) for op, found in view.inputs.items()}
         return Pipeline(view.plan, attachment, inputs)
+
+    def input(self, dataset: Dataset) -> Input:
+        """A dataset to be read again; it must be as it was."""
+        from whence.spark.rerun import Input
+
+        check_source(dataset)
+        return Input(to_stored(dataset), self._store.file_paths(dataset))
 
 
 def commit(
@@ -181,6 +184,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         "doubts": step.doubts,
         "cells": {name: asdict(slots) for name, slots in step.cells.items()},
         "notes": list(step.notes),
+        "code": step.code,
     }
 
 
@@ -207,7 +211,7 @@ def to_stored(dataset: Dataset) -> Stored:
 
     return Stored(
         id=dataset.id,
-        kind=dataset.kind,
+        kind=cast("Any", dataset.kind),
         name=dataset.name,
         location=dataset.location,
         schema=dataset.schema,

@@ -131,6 +131,13 @@ class GroupShape:
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For each operator below, the slots of a member that tell its rows apart."""
 
+    @property
+    def frame(self) -> tuple[str, str] | None:
+        """The key's fields with the first and last rank of a window's frame, if it is one."""
+        if len(self.tests) == 2 and self.tests == between(self.tests[0].key, self.tests[1].key):
+            return self.tests[0].key, self.tests[1].key
+        return None
+
 
 RANK = "rank"
 

@@ -50,6 +50,16 @@ class Archive:
                 archive._check_marker()
             return archive
 
+    @property
+    def catalog(self) -> Catalog:
+        """The SQL catalog."""
+        return self._catalog
+
+    @property
+    def storage(self) -> Storage:
+        """The archive's files."""
+        return self._storage
+
     def runs(self) -> list[Run]:
         """All runs, newest last, without attachments."""
         return self._catalog.read(format_1.load_runs)

@@ -67,6 +67,8 @@ class Catalog:
 
     def __init__(self, url: URL, shown: str) -> None:
         self._shown = shown
+        self.url: str | None = None
+        """How a catalog that is not in the archive's folder was given."""
         with self._errors():
             self._engine = _engine(url)
         self.archive_id = ""
@@ -78,6 +80,7 @@ class Catalog:
         parsed = _parse(url)
         shown = str(url) if isinstance(url, Path) else parsed.render_as_string()
         catalog = cls(parsed, shown)
+        catalog.url = None if isinstance(url, Path) else url
         path = _sqlite_path(parsed)
         version = None if path and not path.exists() else catalog._version()
         if version is None and create:

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-DatasetKind = Literal["source", "snapshot", "output", "group", "range"]
+DatasetKind = Literal["source", "snapshot", "output", "group", "range", "nodes", "edges", "roots"]
 
-OWN_KINDS: frozenset[str] = frozenset({"snapshot", "output", "group"})
+SEAL_KINDS: frozenset[str] = frozenset({"nodes", "edges", "roots"})
+"""Kinds that sealing makes."""
+
+OWN_KINDS: frozenset[str] = frozenset({"snapshot", "output", "group"}) | SEAL_KINDS
 """Kinds whose files the archive itself holds; the others belong to somebody else or have none."""
 
 

@@ -42,6 +42,9 @@ class Storage(Protocol):
     def usage(self, path: str) -> Usage:
         """Bytes and last change of a folder and all below it."""
 
+    def files(self, path: str) -> list[tuple[str, int, int]]:
+        """Every file below a folder: relative path, size, time of change in milliseconds."""
+
     def remove(self, path: str) -> None:
         """Remove a folder with all below it; nothing happens if it is not there."""
 
@@ -122,6 +125,16 @@ class LocalStorage:
                 size += status.st_size if found.is_file() else 0
         return Usage(size, changed)
 
+    def files(self, path: str) -> list[tuple[str, int, int]]:
+        """Every file below a folder: relative path, size, time of change in milliseconds."""
+        top = self._root / path
+        with file_errors("listing", str(top)):
+            found = [(entry, entry.stat()) for entry in top.rglob("*") if entry.is_file()]
+        return sorted(
+            (entry.relative_to(top).as_posix(), status.st_size, status.st_mtime_ns // 1_000_000)
+            for entry, status in found
+        )
+
     def remove(self, path: str) -> None:
         """Remove a folder with all below it; nothing happens if it is not there."""
         top = self._root / path
@@ -200,6 +213,15 @@ class ArrowStorage:
 
             chosen = fs.FileSelector(top, allow_not_found=True, recursive=recursive)
             return list(self._files.get_file_info(chosen))
+
+    def files(self, path: str) -> list[tuple[str, int, int]]:
+        """Every file below a folder: relative path, size, time of change in milliseconds."""
+        top = layout.join(self._root, path)
+        found = [info for info in self._below(path, recursive=True) if info.is_file]
+        return sorted(
+            (info.path[len(top) + 1 :], info.size, (info.mtime_ns or 0) // 1_000_000)
+            for info in found
+        )
 
     def remove(self, path: str) -> None:
         """Remove a folder with all below it; nothing happens if it is not there."""

@@ -252,6 +252,11 @@ def gc(
         raise typer.Exit(3)
 
 
+from whence.cli import sealing  # noqa: E402  its commands join the others
+
+sealing.add_to(app)
+
+
 def _open(archive: str, catalog: str | None) -> Archive:
     from whence import api
 

@@ -41,6 +41,7 @@ from whence.spark.read import read_plan
 from whence.spark.rebuild import align
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
+from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
 _MAX_LITERALS = 500
@@ -65,6 +66,8 @@ class Captured:
     notes: tuple[str, ...]
     doubts: dict[str, str]
     cells: dict[str, CellSlots]
+    code: dict[str, list[str]]
+    """Digests of the user code that operators call, by operator id."""
 
 
 def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
@@ -211,6 +214,7 @@ class Capture:
             notes=(),
             doubts=doubts,
             cells=cells,
+            code=find_code(gateway, operator, node),
         )
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -118,6 +118,10 @@ class Tables:
         name = self.fresh(stem)
         self.run(f"CREATE TEMP TABLE {name} AS {sql}", dataset)
         return name
+
+    def scan(self, paths: Sequence[str]) -> str:
+        """SQL that reads Parquet files, as what stands behind FROM."""
+        return f"read_parquet([{', '.join(text(path) for path in paths)}])"
 
     def count(self, table: str) -> int:
         """How many rows a table has."""

@@ -1,0 +1,236 @@
+"""Canonical bytes: one spelling for every value of every Spark type, as an SQL expression.
+
+The spelling is text that no other value has (docs/design/seal.md lists it): `i42;` an integer,
+`s5:hello` a string with its length in bytes, `a2:i1;n;` an array. The same rules are written here
+as SQL for Spark and for DuckDB, and in `whence.archive.canonical` as Python.
+
+A type is what Spark's JSON schema says: a name, or an object for array, map and struct.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from whence.errors import UnsupportedError
+
+Type = str | Mapping[str, Any]
+Dialect = Literal["spark", "duckdb"]
+
+NULL = "n;"
+INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_TEXTS = ("string", "varchar", "char")
+
+
+def string(value: str) -> bytes:
+    """Canonical bytes of a string.
+
+    >>> string("é")
+    b's2:\\xc3\\xa9'
+    """
+    data = value.encode()
+    return b"s%d:%s" % (len(data), data)
+
+
+def integer(value: int) -> bytes:
+    """Canonical bytes of an integer.
+
+    >>> integer(-7)
+    b'i-7;'
+    """
+    return b"i%d;" % value
+
+
+def header(names: Sequence[str]) -> str:
+    """What a record begins with: the number of its columns and a digest of their names.
+
+    >>> header(["a"])[:12]
+    'R1:e34d1fb77'
+    """
+    digest = hashlib.sha256(b"".join(string(name) for name in names)).hexdigest()
+    return f"R{len(names)}:{digest}"
+
+
+def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect) -> str:
+    """SQL that gives a record's canonical bytes as text.
+
+    A column is the name it is known by, the SQL that gives it, and its type.
+    """
+    writer = _Writer(dialect)
+    parts = [writer.literal(header([name for name, _, _ in columns]))]
+    for name, sql, kind in columns:
+        parts.append(writer.value(sql, kind, name, 0))
+    return writer.joined(parts)
+
+
+def kind_of(kind: Type) -> str:
+    """The family that a type belongs to; types that have no canonical bytes raise."""
+    if not isinstance(kind, str):
+        return _nested_kind(kind)
+    if kind in INTEGERS:
+        return "integer"
+    if kind.startswith(_TEXTS):
+        return "string"
+    for start, family in _FAMILIES:
+        if kind.startswith(start):
+            return family
+    raise UnsupportedError(f"values of the type {kind} have no canonical bytes")
+
+
+_FAMILIES = (
+    ("decimal", "decimal"),
+    ("float", "float"),
+    ("double", "float"),
+    ("boolean", "boolean"),
+    ("binary", "binary"),
+    ("date", "date"),
+    ("timestamp_ntz", "timestamp_ntz"),
+    ("timestamp", "timestamp"),
+    ("interval day", "day_interval"),
+    ("interval hour", "day_interval"),
+    ("interval minute", "day_interval"),
+    ("interval second", "day_interval"),
+    ("interval year", "month_interval"),
+    ("interval month", "month_interval"),
+    ("void", "void"),
+    ("null", "void"),
+)
+
+
+def _nested_kind(kind: Mapping[str, Any]) -> str:
+    name = kind["type"]
+    if name == "udt":
+        return kind_of(kind["sqlType"])
+    if name in ("array", "map", "struct"):
+        return str(name)
+    raise UnsupportedError(f"values of the type {name} have no canonical bytes")
+
+
+def stored_type(kind: Type) -> Type:
+    """The type whose values are stored: of a user-defined type, its SQL type."""
+    if not isinstance(kind, str) and kind["type"] == "udt":
+        return stored_type(kind["sqlType"])
+    return kind
+
+
+# Tag and SQL of the text between the tag and the semicolon, by family.
+_SPARK = {
+    "integer": ("i", "CAST({x} AS STRING)"),
+    "float": ("f", "format_string('%a', CAST({x} AS DOUBLE) + 0.0D)"),
+    "binary": ("x", "hex({x})"),
+    "date": ("D", "CAST(unix_date({x}) AS STRING)"),
+    "timestamp": ("t", "CAST(unix_micros({x}) AS STRING)"),
+    "timestamp_ntz": ("w", "CAST(unix_micros(CAST({x} AS TIMESTAMP)) AS STRING)"),
+    "day_interval": (
+        "u",
+        "CAST(unix_micros(TIMESTAMP'1970-01-01 00:00:00Z' + {x}) AS STRING)",
+    ),
+    "month_interval": (
+        "y",
+        "CAST(CAST(extract(YEAR FROM {x}) AS BIGINT) * 12 + extract(MONTH FROM {x}) AS STRING)",
+    ),
+}
+_DUCKDB = {
+    "integer": ("i", "CAST({x} AS VARCHAR)"),
+    "float": (
+        "f",
+        "CASE WHEN isnan({x}) THEN 'NaN' WHEN isinf({x}) THEN "
+        "CASE WHEN {x} > 0 THEN 'Infinity' ELSE '-Infinity' END "
+        "WHEN {x} = 0 THEN '0x0.0p0' ELSE regexp_replace(replace("
+        "printf('%a', CAST({x} AS DOUBLE)), 'p+', 'p'), '^(-?0x.)p', '\\1.0p') END",
+    ),
+    "binary": ("x", "hex({x})"),
+    "date": ("D", "CAST({x} - DATE '1970-01-01' AS VARCHAR)"),
+    "timestamp": ("t", "CAST(epoch_us({x}) AS VARCHAR)"),
+    "timestamp_ntz": ("w", "CAST(epoch_us({x}) AS VARCHAR)"),
+    "day_interval": ("u", "CAST({x} AS VARCHAR)"),
+    "month_interval": ("y", "CAST({x} AS VARCHAR)"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    dialect: Dialect
+
+    @property
+    def _spark(self) -> bool:
+        return self.dialect == "spark"
+
+    def literal(self, text: str) -> str:
+        return "'" + text + "'"
+
+    def joined(self, parts: Sequence[str]) -> str:
+        if self._spark:
+            return f"concat({', '.join(parts)})"
+        return "(" + " || ".join(parts) + ")"
+
+    def value(self, x: str, kind: Type, column: str, depth: int) -> str:
+        """SQL that is never null: a null has a spelling of its own."""
+        kind = stored_type(kind)
+        try:
+            family = kind_of(kind)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"column {column!r} cannot be sealed: {error}") from error
+        match family:
+            case "void":
+                return self.literal(NULL)
+            case "boolean":
+                return f"CASE WHEN {x} IS NULL THEN 'n;' WHEN {x} THEN 'b1;' ELSE 'b0;' END"
+            case "string":
+                length = f"CAST({'octet_length' if self._spark else 'strlen'}({x}) AS VARCHAR(20))"
+                body = self.joined(["'s'", length, "':'", x])
+                return f"coalesce({body}, 'n;')"
+            case "decimal":
+                return self._tagged("d", self._decimal(x, str(kind)))
+            case "array" | "map" | "struct":
+                body = self._nested(x, kind, family, column, depth)
+                return f"CASE WHEN {x} IS NULL THEN 'n;' ELSE {body} END"
+            case _:
+                tag, body = (_SPARK if self._spark else _DUCKDB)[family]
+                return self._tagged(tag, body.format(x=x))
+
+    def _tagged(self, tag: str, body: str) -> str:
+        return f"coalesce({self.joined([self.literal(tag), body, self.literal(';')])}, 'n;')"
+
+    def _decimal(self, x: str, kind: str) -> str:
+        """Plain digits without trailing zeros behind the point."""
+        text = f"CAST({x} AS {'STRING' if self._spark else 'VARCHAR'})"
+        if kind.rstrip(")").endswith((",0", "decimal")):
+            return text
+        if self._spark:
+            return f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {text}))"
+        return f"rtrim(rtrim({text}, '0'), '.')"
+
+    def _nested(self, x: str, kind: Any, family: str, column: str, depth: int) -> str:
+        item = f"x{depth}"
+        if family == "struct":
+            fields = [
+                self.value(f"{x}.{self._name(f['name'])}", f["type"], column, depth)
+                for f in kind["fields"]
+            ]
+            return self.joined([self.literal(f"r{len(fields)}:"), *fields])
+        if family == "array":
+            inner = self.value(item, kind["elementType"], column, depth + 1)
+            return self._listed("a", x, self._each(x, item, inner))
+        key = self.value(f"{item}.key", kind["keyType"], column, depth + 1)
+        inner = self.value(f"{item}.value", kind["valueType"], column, depth + 1)
+        texts = self._each(f"map_entries({x})", item, self.joined([key, inner]))
+        return self._listed("m", x, f"{'sort_array' if self._spark else 'list_sort'}({texts})")
+
+    def _each(self, x: str, item: str, inner: str) -> str:
+        if self._spark:
+            return f"transform({x}, {item} -> {inner})"
+        return f"list_transform({x}, lambda {item}: {inner})"
+
+    def _listed(self, tag: str, x: str, texts: str) -> str:
+        size = f"CAST({'size' if self._spark else 'cardinality' if tag == 'm' else 'len'}({x})"
+        size += " AS VARCHAR(20))"
+        join = "array_join" if self._spark else "array_to_string"
+        return self.joined([self.literal(tag), size, "':'", f"coalesce({join}({texts}, ''), '')"])
+
+    def _name(self, name: str) -> str:
+        if self._spark:
+            return "`" + name.replace("`", "``") + "`"
+        return '"' + name.replace('"', '""') + '"'

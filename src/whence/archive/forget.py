@@ -1,0 +1,141 @@
+"""Forgetting runs: they and what only they used go, and a seal says so.
+
+The chain stays as it was: seals hold digests, not data. The seal of a `forget` lists what went, and
+covers anew what had to be changed because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from whence.archive import format_1, layout, ledger
+from whence.archive.archive import Archive
+from whence.archive.ledger import SealRow
+from whence.archive.model import Dataset, Run
+from whence.archive.sealer import Sealer
+from whence.errors import SelectionError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes with some runs."""
+
+    runs: tuple[Run, ...]
+    datasets: tuple[Dataset, ...]
+    """Own datasets that nobody else uses."""
+    sources: tuple[Dataset, ...]
+    heirs: Mapping[str, str]
+    """Datasets that stay and were brought by a run that goes, with a run that uses them."""
+
+    @property
+    def bytes(self) -> int:
+        """What the datasets take."""
+        return sum(dataset.bytes for dataset in self.datasets)
+
+
+def plan(archive: Archive, runs: Sequence[Run]) -> Plan:
+    """What forgetting these runs takes away; refused if others build on them."""
+    going = {run.id for run in runs}
+    staying = [run for run in archive.runs() if run.id not in going]
+    used: dict[str, str] = {}
+    for run in staying:
+        for read in _used(run):
+            used.setdefault(read, run.name)
+    outputs = {step.output for run in runs for step in run.steps}
+    builders = sorted({used[made] for made in outputs if made in used})
+    if builders:
+        raise SelectionError(
+            f"other runs read the output of what is to be forgotten: {', '.join(builders)}; "
+            "forget them as well, or keep it"
+        )
+    users = {dataset: run.id for run in staying for dataset in _used(run)}
+    own: list[Dataset] = []
+    sources: list[Dataset] = []
+    heirs: dict[str, str] = {}
+    brought = archive.catalog.read(_brought)
+    mine = {dataset for run in runs for dataset in _used(run)}
+    for dataset in archive.datasets():
+        sealed = dataset.kind in ("nodes", "edges")
+        roots = dataset.kind == "roots" and dataset.properties["output"] in outputs
+        if roots or (dataset.id in mine and dataset.id not in users):
+            (own if dataset.is_own else sources).append(dataset)
+        elif brought[dataset.id] in going:
+            heir = users.get(dataset.id) or (staying[-1].id if sealed and staying else None)
+            if heir is not None:
+                heirs[dataset.id] = heir
+            else:
+                (own if dataset.is_own else sources).append(dataset)
+    return Plan(tuple(runs), tuple(own), tuple(sources), heirs)
+
+
+def _brought(connection: Connection) -> dict[str, str]:
+    """The run that each dataset came with."""
+    rows = connection.execute(select(format_1.datasets.c.id, format_1.datasets.c.run))
+    return {str(dataset): str(run) for dataset, run in rows}
+
+
+def _used(run: Run) -> list[str]:
+    return [i for step in run.steps for i in (*step.inputs, step.output, *step.groups)]
+
+
+def commit(
+    sealer: Sealer,
+    going: Plan,
+    replaced: Mapping[str, Dataset | None],
+    ranges: Sequence[int],
+    key: Any,
+) -> SealRow:
+    """Take runs out and seal that, in one transaction; then remove their files.
+
+    `replaced` has what stands for a segment of nodes or edges from now on; None if nothing does.
+    `ranges` are the starts of id ranges that no node is left of.
+    """
+    archive = sealer.archive
+    removed = [d.id for d in going.datasets if d.id not in replaced] + list(replaced)
+    fresh = [dataset for dataset in replaced.values() if dataset is not None]
+    heir = next(iter(going.heirs.values()), None)
+    kept = [archive.dataset(i) for i in going.heirs if i not in replaced]
+    own = {d.id: sealer.listed(d) for d in (*kept, *fresh) if d.is_own}
+
+    def write(connection: Connection) -> SealRow:
+        for dataset in fresh:
+            owner = heir or _last_run(connection, {run.id for run in going.runs})
+            format_1.insert_dataset(connection, dataset, owner)
+        for dataset_id, owner in going.heirs.items():
+            change = update(format_1.datasets).where(format_1.datasets.c.id == dataset_id)
+            connection.execute(change.values(run=owner))
+        ids = [*removed, *(source.id for source in going.sources)]
+        for run in going.runs:
+            for table in (format_1.attachments, format_1.step_datasets, format_1.steps):
+                connection.execute(delete(table).where(table.c.run == run.id))
+        for dataset_id in ids:
+            files, table = format_1.files, format_1.datasets
+            connection.execute(delete(files).where(files.c.dataset == dataset_id))
+            connection.execute(delete(table).where(table.c.id == dataset_id))
+        for run in going.runs:
+            connection.execute(delete(format_1.runs).where(format_1.runs.c.id == run.id))
+        for start in ranges:
+            connection.execute(delete(ledger.ranges).where(ledger.ranges.c.start == start))
+        sections = {
+            "forgotten": {
+                "runs": [run.id for run in going.runs],
+                "datasets": removed,
+                "sources": [source.id for source in going.sources],
+                "ranges": list(ranges),
+            }
+        }
+        return sealer.insert(connection, sections, own, key, kind="forget")
+
+    row = sealer.finish(write)
+    for dataset_id in removed:
+        archive.storage.remove(layout.folder(dataset_id))
+    return row
+
+
+def _last_run(connection: Connection, going: set[str]) -> str:
+    found = connection.execute(select(format_1.runs.c.id).order_by(format_1.runs.c.sequence))
+    return str([run for run in found.scalars() if run not in going][-1])

@@ -1,0 +1,67 @@
+"""The head file: which seal is the last one, and the catalog's bytes when it was made.
+
+The chain alone cannot tell that its end was cut off, nor the catalog that bytes between its rows
+were changed. The head, in the archive's folder, says both. SQLite counts its transactions in the
+file, so a catalog that was written to after the seal is told from one that was tampered with.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whence.archive import layout
+from whence.archive.digests import canonical_json, digest
+from whence.archive.ledger import SealRow
+
+HEAD = "head.json"
+_COUNTER = slice(24, 28)
+_VALID_FOR = slice(92, 96)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFile:
+    """The bytes of a catalog that is a file of the archive."""
+
+    digest: str
+    counter: int
+    """How many transactions have changed it."""
+    consistent: bool
+    """Whether both places that hold the counter agree, as SQLite leaves them."""
+
+
+def catalog_file(archive: Any) -> CatalogFile | None:
+    """What the catalog's file looks like now; None where the catalog is elsewhere."""
+    if not layout.is_local(archive.location):
+        return None
+    path = Path(archive.location) / layout.CATALOG
+    if not path.exists():
+        return None
+    data = path.read_bytes()
+    counter = int.from_bytes(data[_COUNTER], "big")
+    return CatalogFile(digest(data), counter, counter == int.from_bytes(data[_VALID_FOR], "big"))
+
+
+def write_head(archive: Any, row: SealRow) -> None:
+    """Write the head file for the last seal."""
+    found = catalog_file(archive)
+    head = {
+        "archive": archive.catalog.archive_id,
+        "seal": row.id,
+        "number": row.number,
+        "catalog": None if found is None else {"sha256": found.digest, "counter": found.counter},
+    }
+    archive.storage.write_text(HEAD, canonical_json(head).decode() + "\n")
+
+
+def read_head(archive: Any) -> dict[str, Any] | None:
+    """The head file; None if there is none. ValueError if it is damaged."""
+    text = archive.storage.read_text(HEAD)
+    if text is None:
+        return None
+    head = json.loads(text)
+    if canonical_json(head).decode() + "\n" != text or not isinstance(head, dict):
+        raise ValueError("it is not spelled as whence spells it")
+    return head

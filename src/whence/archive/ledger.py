@@ -1,0 +1,243 @@
+"""Tables of the catalog that sealing needs: settings, labels, id ranges, seals, who seals.
+
+They are made when an archive is first sealed; an archive without them has no seals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    insert,
+    inspect,
+    select,
+    update,
+)
+
+from whence.archive.catalog import Catalog
+from whence.archive.tokens import BITS, SCHEMES
+from whence.errors import ArchiveError, SelectionError
+
+metadata = MetaData()
+
+settings = Table(
+    "seal_settings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+counters = Table(
+    "seal_counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+labels = Table(
+    "seal_labels",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("digest", Text, nullable=False),
+    Column("form", Text, nullable=False),
+    Column("parts", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    UniqueConstraint("digest", "form", "parts"),
+)
+ranges = Table(
+    "seal_ranges",
+    metadata,
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("count", BigInteger, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("modified", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    # The dataset that first brought it: how the file is read.
+    Column("dataset", Text, nullable=False),
+    UniqueConstraint("path", "size", "modified", "digest"),
+)
+seals = Table(
+    "seals",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("run", Text, index=True),
+    Column("content", Text, nullable=False),
+    Column("signature", Text),
+)
+sealers = Table(
+    "sealers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("writer", Text, nullable=False),
+)
+
+_FIRST_ID = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SealSettings:
+    """How the archive's tokens are made; fixed by its first seal."""
+
+    scheme: Literal["value", "origin", "content"] = "value"
+    bits: int = 256
+    leaf_digests: bool = True
+
+    def __post_init__(self) -> None:
+        if self.scheme not in SCHEMES:
+            raise SelectionError(f"unknown token scheme {self.scheme!r}; it is one of {SCHEMES}")
+        if self.bits not in BITS:
+            raise SelectionError(f"a token has one of {BITS} bits, not {self.bits}")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """A label: what kind of node it makes of how many parts, and its text for people."""
+
+    number: int
+    digest: str
+    form: str
+    parts: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRow:
+    """The node ids of a source file's rows."""
+
+    start: int
+    count: int
+    path: str
+    size: int
+    modified: int
+    digest: str
+    dataset: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealRow:
+    """A seal as the catalog holds it; `content` is canonical JSON."""
+
+    number: int
+    id: str
+    run: str | None
+    content: str
+    signature: str | None
+
+
+def is_sealed(connection: Connection) -> bool:
+    """Whether the archive has the tables of sealing."""
+    return inspect(connection).has_table(seals.name)
+
+
+def prepare(catalog: Catalog, wanted: SealSettings | None) -> SealSettings:
+    """Make the tables if they are not there, and agree on the settings."""
+
+    def make(connection: Connection) -> SealSettings:
+        metadata.create_all(connection)
+        found = load_settings(connection)
+        if found is None:
+            found = wanted or SealSettings()
+            rows = {
+                "scheme": found.scheme,
+                "bits": str(found.bits),
+                "leaf_digests": str(int(found.leaf_digests)),
+            }
+            connection.execute(insert(settings), [{"name": k, "value": v} for k, v in rows.items()])
+            connection.execute(insert(counters), {"name": "node", "value": _FIRST_ID})
+        if wanted is not None and found != wanted:
+            raise SelectionError(
+                f"this archive's tokens are made with {found}; its first seal fixed that, so "
+                f"{wanted} cannot be had: use another archive"
+            )
+        return found
+
+    return catalog.write(make)
+
+
+def load_settings(connection: Connection) -> SealSettings | None:
+    """The archive's settings; None before its first seal."""
+    found = connection.execute(select(settings.c.name, settings.c.value))
+    rows = {row.name: row.value for row in found}
+    if not rows:
+        return None
+    try:
+        return SealSettings(rows["scheme"], int(rows["bits"]), rows["leaf_digests"] == "1")
+    except (KeyError, ValueError) as error:
+        raise ArchiveError(f"the catalog is damaged: its seal settings are {rows}") from error
+
+
+def reserve(connection: Connection, count: int) -> int:
+    """The first of `count` node ids."""
+    change = update(counters).where(counters.c.name == "node")
+    connection.execute(change.values(value=counters.c.value + count))
+    chosen = select(counters.c.value).where(counters.c.name == "node")
+    return int(connection.execute(chosen).scalar_one()) - count
+
+
+def load_labels(connection: Connection) -> list[LabelRow]:
+    """All labels, in the order of their numbers."""
+    rows = connection.execute(select(labels).order_by(labels.c.number))
+    return [LabelRow(*row) for row in rows]
+
+
+def number_labels(
+    connection: Connection, wanted: Iterable[tuple[str, str, int, str]]
+) -> dict[tuple[str, str, int], int]:
+    """The number of each label (digest, form, parts, text); new ones get the next numbers."""
+    known = {(row.digest, row.form, row.parts): row.number for row in load_labels(connection)}
+    for digest, form, parts, text in wanted:
+        if (digest, form, parts) in known:
+            continue
+        number = max(known.values(), default=0) + 1
+        row = {"number": number, "digest": digest, "form": form, "parts": parts, "text": text}
+        connection.execute(insert(labels), row)
+        known[digest, form, parts] = number
+    return known
+
+
+def load_ranges(connection: Connection) -> list[RangeRow]:
+    """All id ranges, in order."""
+    rows = connection.execute(select(ranges).order_by(ranges.c.start))
+    return [RangeRow(*row) for row in rows]
+
+
+def range_of(connection: Connection, wanted: RangeRow) -> RangeRow:
+    """The range of a file, reserved where it has none (`start` of what is given is ignored)."""
+    chosen = select(ranges).where(
+        ranges.c.path == wanted.path,
+        ranges.c.size == wanted.size,
+        ranges.c.modified == wanted.modified,
+        ranges.c.digest == wanted.digest,
+    )
+    found = connection.execute(chosen).first()
+    if found is not None:
+        return RangeRow(*found)
+    start = reserve(connection, max(wanted.count, 1))
+    row = RangeRow(
+        start,
+        wanted.count,
+        wanted.path,
+        wanted.size,
+        wanted.modified,
+        wanted.digest,
+        wanted.dataset,
+    )
+    values: dict[str, Any] = {column.name: getattr(row, column.name) for column in ranges.columns}
+    connection.execute(insert(ranges), values)
+    return row
+
+
+def load_seals(connection: Connection) -> list[SealRow]:
+    """The chain, oldest first."""
+    rows: Sequence[Any] = connection.execute(select(seals).order_by(seals.c.number)).all()
+    return [SealRow(*row) for row in rows]

@@ -1,0 +1,206 @@
+"""Proofs: that a row was derived that way from those inputs, checked with nothing else at hand.
+
+A proof holds the row's canonical bytes (or only their hash), the nodes behind it down to source
+rows, the row's way up the output's Merkle tree, and the sections of the seal that matter with their
+way up to the seal's id. Everything in it is checked, so a proof in which anything was changed
+fails. Its spelling is canonical JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whence.algebra.canonical import header
+from whence.archive import merkle, seal, signing, tokens
+from whence.archive.digests import canonical_json
+from whence.errors import ProofError
+
+FORMAT = 1
+SHOWN = ("output", "seal", "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What a proof shows."""
+
+    seal: str
+    number: int
+    signer: str | None
+    columns: tuple[str, ...] | None
+    row: str | None
+    """The row's canonical bytes, if they are shown."""
+    inputs: tuple[tuple[tuple[str, ...], str] | None, ...]
+    """Columns and canonical bytes of each source row; None where they are hidden."""
+    nodes: int
+
+
+def to_text(proof: Mapping[str, Any]) -> str:
+    """A proof as the text of a file."""
+    return canonical_json(proof).decode() + "\n"
+
+
+def verify_proof(text: str, *, public_key: str | None = None, expect: str | None = None) -> Proven:
+    """Check a proof's text; raises `ProofError` if it does not hold.
+
+    `public_key` is the key that must have signed the seal, `expect` the seal's id (or its start).
+    """
+    try:
+        proof = json.loads(text)
+        if to_text(proof) != text:
+            raise ProofError("the proof is not spelled as whence spells it: it was changed")
+        return _check(proof, public_key, expect)
+    except ProofError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise ProofError(f"this is not a proof, or it was changed: {error}") from error
+
+
+def _fields(value: Mapping[str, Any], *names: str) -> list[Any]:
+    """The fields of an object that has just these."""
+    if set(value) != set(names):
+        raise ProofError(f"fields {sorted(value)} were found, {sorted(names)} were expected")
+    return [value[name] for name in names]
+
+
+def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
+    kind, version, about, row, position, nodes = _fields(
+        proof, "whence", "format", "seal", "row", "position", "nodes"
+    )
+    if kind != "proof" or version != FORMAT:
+        raise ProofError(f"this is {kind!r} of format {version!r}, not a proof of format {FORMAT}")
+    sections = _check_seal(about, public_key, expect)
+    bits = sections["settings"]["bits"]
+    found = _tokens(nodes, bits)
+    token = found[-1] if found else None
+    columns, digest, shown = _record(row)
+    leaf = tokens.output_leaf(digest, token)
+    _check_position(position, leaf, sections["output"])
+    inputs = [
+        None if node.get("bytes") is None else (tuple(node["columns"]), node["bytes"])
+        for node in nodes
+        if node["form"] == "source"
+    ]
+    return Proven(
+        seal=about["id"],
+        number=sections["seal"]["number"],
+        signer=sections["seal"]["signer"],
+        columns=columns,
+        row=shown,
+        inputs=tuple(inputs),
+        nodes=len(nodes),
+    )
+
+
+def _check_seal(about: Any, public_key: str | None, expect: str | None) -> dict[str, Any]:
+    identity, count, shown, signature = _fields(about, "id", "sections", "shown", "signature")
+    if expect is not None and not identity.startswith(expect.lower()):
+        raise ProofError(f"the proof is under seal {identity[:16]}, not under {expect[:16]}")
+    if [section["name"] for section in shown] != list(SHOWN):
+        raise ProofError("the sections that a proof must show are not all there")
+    sections = {}
+    for section in shown:
+        name, content, index, way = _fields(section, "name", "content", "index", "path")
+        leaf = seal.section_leaf(name, content)
+        if merkle.climb(leaf, index, count, _hashes(way)).hex() != identity:
+            raise ProofError(f"the section {name!r} does not belong to the seal")
+        sections[name] = content
+    signer = sections["seal"]["signer"]
+    if signer is None:
+        if signature is not None or public_key is not None:
+            raise ProofError("the seal is not signed")
+    else:
+        if public_key is not None and signer != public_key.lower():
+            raise ProofError("the seal is signed with another key")
+        if not isinstance(signature, str) or not signing.is_signed(signer, identity, signature):
+            raise ProofError("the signature of the seal is wrong")
+    return sections
+
+
+def _check_position(position: Any, leaf: bytes, outputs: Sequence[Any]) -> None:
+    step, chunk, chunks, index, count, inner, outer = _fields(
+        position, "step", "chunk", "chunks", "index", "count", "path", "chunk_path"
+    )
+    found = merkle.climb(leaf, index, count, _hashes(inner))
+    found = merkle.climb(found, chunk, chunks, _hashes(outer))
+    if isinstance(step, bool) or outputs[step]["root"] != found.hex() or step < 0:
+        raise ProofError("the row, or the way it was derived, is not under the seal")
+
+
+def _hashes(texts: Sequence[str]) -> list[bytes]:
+    return [_hash(text) for text in texts]
+
+
+def _hash(text: str) -> bytes:
+    found = bytes.fromhex(text)
+    if found.hex() != text:
+        raise ProofError("a hash is not spelled as whence spells it")
+    return found
+
+
+def _record(row: Any) -> tuple[tuple[str, ...] | None, bytes, str | None]:
+    """Columns, digest and canonical bytes of a record that is shown or hidden."""
+    if set(row) == {"digest"}:
+        found = _hash(row["digest"])
+        if len(found) != 32:
+            raise ProofError("the digest of a record has 32 bytes")
+        return None, found, None
+    columns, shown = _fields(row, "columns", "bytes")
+    if not shown.startswith(header(columns)):
+        raise ProofError("the columns of a record are not those that were hashed")
+    return tuple(columns), hashlib.sha256(shown.encode("utf-8", "surrogateescape")).digest(), shown
+
+
+def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
+    """The token of each node, computed from those before it; the last one is the row's."""
+    found: list[bytes] = []
+    used: set[int] = set()
+
+    def at(index: int) -> bytes:
+        if isinstance(index, bool) or not 0 <= index < len(found):
+            raise ProofError("a node refers to one that does not come before it")
+        used.add(index)
+        return found[index]
+
+    for node in nodes:
+        found.append(tokens.shortened(_full(node, at), bits))
+    if used != set(range(len(nodes) - 1)):
+        raise ProofError("there are nodes that the row does not come from")
+    return found
+
+
+def _full(node: Any, at: Callable[[int], bytes]) -> bytes:
+    match node["form"]:
+        case "source":
+            return _source({k: v for k, v in node.items() if k != "form"})
+        case "joint":
+            _, text, inputs = _fields(node, "form", "label", "inputs")
+            return tokens.joint(_label(text), [None if i is None else at(i) for i in inputs])
+        case "one":
+            _, text, index, inner = _fields(node, "form", "label", "index", "input")
+            return tokens.one(_label(text), index, at(inner))
+        case "bag":
+            _, text, members = _fields(node, "form", "label", "members")
+            listed = []
+            for index, contributes, times in members:
+                if not isinstance(contributes, bool):
+                    raise ProofError("a member's role is true or false")
+                listed.append((at(index), contributes, times))
+            return tokens.bag(_label(text), listed)
+        case form:
+            raise ProofError(f"there is no node of the form {form!r}")
+
+
+def _source(node: Any) -> bytes:
+    if "uri" not in node:
+        return _record(node)[1]
+    if "modified" in node:
+        return tokens.origin(*_fields(node, "uri", "modified", "row"))
+    return tokens.content(*_fields(node, "uri", "digest", "row"))
+
+
+def _label(text: str) -> str:
+    return hashlib.sha256(b"whence operator 1\n" + text.encode()).hexdigest()

@@ -1,0 +1,342 @@
+"""Verifying: whether every byte that seals cover is what it was, and what is not.
+
+The chain is read first, then folded into what the archive should hold now: each seal adds the files
+and catalog entries that it covers, a `forget` takes some out. Then everything is looked at. A
+finding says what is wrong and where; a note says what is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from whence.archive import format_1, layout, ledger, signing
+from whence.archive import seal as seals
+from whence.archive.archive import Archive
+from whence.archive.digests import file_digest
+from whence.archive.head import HEAD, CatalogFile, catalog_file, read_head
+from whence.archive.seal import Seal
+from whence.archive.sealer import label_entry, range_entry
+from whence.errors import ArchiveError, WhenceError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was sealed."""
+
+    where: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+@dataclass(slots=True)
+class Verification:
+    """The answer of `verify`."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seals: int = 0
+    files: int = 0
+    bytes: int = 0
+    sources: int = 0
+    last: str | None = None
+    """Id of the last seal: kept elsewhere, it shows later that none was cut off."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def add(self, where: str, problem: str) -> None:
+        """Note a finding."""
+        self.findings.append(Finding(where, problem))
+
+
+@dataclass(slots=True)
+class Expected:
+    """What the archive should hold, by the chain."""
+
+    runs: dict[str, Seal] = field(default_factory=dict)
+    datasets: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[int, Any] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+
+
+def verify(
+    location: str,
+    *,
+    catalog: str | None = None,
+    public_key: str | None = None,
+    expect: str | None = None,
+    sources: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[Verification, Archive | None, Expected]:
+    """Verify an archive; what cannot even be opened is a finding too.
+
+    `public_key` is the key that must have signed every seal, `expect` the id of a seal that must
+    be in the chain.
+    """
+    report, expected = Verification(), Expected()
+    try:
+        archive = Archive.open(location, catalog=catalog)
+        chain = archive.catalog.read(lambda c: ledger.load_seals(c) if ledger.is_sealed(c) else [])
+    except WhenceError as error:
+        report.add("catalog", f"it cannot be read: {error}")
+        return report, None, expected
+    except Exception as error:  # a damaged catalog can make the driver fail in any way
+        report.add("catalog", f"it cannot be read: {type(error).__name__}: {error}")
+        return report, None, expected
+    progress("checking the chain")
+    _chain(archive, chain, report, expected, public_key, expect)
+    _guarded(report, "head.json", lambda: _head(archive, chain, report))
+    progress("checking the catalog")
+    _guarded(
+        report, "catalog", lambda: archive.catalog.read(lambda c: _catalog(c, report, expected))
+    )
+    progress("checking files")
+    _guarded(report, "files", lambda: _files(archive, report, expected))
+    if sources:
+        progress("checking sources")
+        _sources(report, expected)
+    return report, archive, expected
+
+
+def _guarded(report: Verification, where: str, work: Callable[[], Any]) -> None:
+    """Whatever a damaged archive makes fail is a finding, not a crash."""
+    try:
+        work()
+    except Exception as error:
+        report.add(where, f"it cannot be checked: {type(error).__name__}: {error}")
+
+
+# --- The chain --------------------------------------------------------------------------------
+
+
+def _chain(
+    archive: Archive,
+    chain: Sequence[ledger.SealRow],
+    report: Verification,
+    expected: Expected,
+    public_key: str | None,
+    expect: str | None,
+) -> None:
+    previous: str | None = None
+    for number, row in enumerate(chain, 1):
+        where = f"seal {row.number}"
+        try:
+            seal = seals.from_row(row)
+            if row.number != number:
+                report.add(where, f"the chain is broken: seal {number} was expected here")
+            if seal.previous != previous:
+                report.add(where, "the chain is broken: it does not follow the seal before it")
+            if seal.sections["seal"]["archive"] != archive.catalog.archive_id:
+                report.add(where, "it belongs to another archive")
+            _signature(seal, where, report, public_key)
+            _fold(seal, expected)
+        except (WhenceError, LookupError, TypeError, ValueError) as error:
+            report.add(where, str(error))
+        previous = row.id
+        report.seals += 1
+    report.last = chain[-1].id if chain else None
+    if expect is not None and not any(row.id.startswith(expect.lower()) for row in chain):
+        report.add("chain", f"seal {expect[:16]} is not in it: the chain was cut off or replaced")
+    if not chain:
+        report.notes.append("the archive has no seals, so nothing is covered")
+
+
+def _signature(seal: Seal, where: str, report: Verification, public_key: str | None) -> None:
+    signer = seal.sections["seal"]["signer"]
+    if signer is None:
+        if seal.signature is not None:
+            report.add(where, "it has a signature but names no signer")
+        if public_key is not None:
+            report.add(where, "it is not signed")
+        return
+    if public_key is not None and signer != public_key.lower():
+        report.add(where, f"it is signed with another key: {signer[:16]}…")
+    if seal.signature is None:
+        report.add(where, "its signature is gone")
+    elif not signing.is_signed(signer, seal.id, seal.signature):
+        report.add(where, "its signature is wrong")
+
+
+def _fold(seal: Seal, expected: Expected) -> None:
+    sections = seal.sections
+    for number, entry in sections["ledger"]["labels"].items():
+        expected.labels[number] = entry
+    for entry in sections["ledger"]["ranges"]:
+        expected.ranges[entry[0]] = entry
+    if seal.kind == "forget":
+        for run in sections["forgotten"]["runs"]:
+            expected.runs.pop(run, None)
+            expected.forgotten.add(run)
+        for dataset in sections["forgotten"]["datasets"]:
+            expected.datasets.pop(dataset, None)
+        for source in sections["forgotten"]["sources"]:
+            expected.sources.pop(source, None)
+        for start in sections["forgotten"]["ranges"]:
+            expected.ranges.pop(start, None)
+    else:
+        assert seal.run is not None
+        expected.runs[seal.run] = seal
+        expected.sources.update(sections["sources"])
+    expected.datasets.update(sections["datasets"])
+
+
+def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verification) -> None:
+    """The head file names the last seal and the bytes of the catalog's file."""
+    if not chain:
+        return
+    try:
+        head = read_head(archive)
+    except (ValueError, WhenceError) as error:
+        report.add(HEAD, f"it is damaged: {error}")
+        return
+    if head is None:
+        report.add(HEAD, "it is missing, so seals may have been cut off; `whence seal` writes it")
+        return
+    if set(head) != {"archive", "seal", "number", "catalog"}:
+        report.add(HEAD, "it is damaged: it does not say what a head says")
+        return
+    last = chain[-1]
+    if head["archive"] != archive.catalog.archive_id:
+        report.add(HEAD, "it belongs to another archive")
+    if (head["seal"], head["number"]) != (last.id, last.number):
+        report.add(
+            HEAD,
+            f"it names seal {head['number']} ({str(head['seal'])[:16]}) as the last, and the "
+            f"catalog ends with seal {last.number} ({last.id[:16]}): one of them is older",
+        )
+        return
+    found = catalog_file(archive)
+    if (found is None) != (head["catalog"] is None):
+        report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
+    elif found is not None:
+        _catalog_bytes(found, head["catalog"], report)
+
+
+def _catalog_bytes(found: CatalogFile, sealed: Any, report: Verification) -> None:
+    """Whether the catalog's file is as it was, or was only written to by later transactions."""
+    if set(sealed) != {"sha256", "counter"}:
+        report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
+    elif found.digest == sealed["sha256"]:
+        if found.counter != sealed["counter"]:
+            report.add(HEAD, "it is damaged: it counts other transactions than the catalog")
+    elif found.counter <= sealed["counter"] or not found.consistent:
+        report.add(layout.CATALOG, "bytes of it have changed since the last seal")
+    else:
+        report.notes.append(
+            "the catalog was written to after the last seal; what seals cover in it is checked "
+            "by content"
+        )
+
+
+# --- The catalog ------------------------------------------------------------------------------
+
+
+def _catalog(connection: Connection, report: Verification, expected: Expected) -> None:
+    stored = set(connection.execute(select(format_1.runs.c.id)).scalars())
+    for run, seal in expected.runs.items():
+        name = f"run {seal.sections['run']['name']!r}"
+        if run not in stored:
+            report.add(name, "it is no longer in the catalog")
+        elif seals.run_digest(connection, run) != seal.sections["run"]["digest"]:
+            report.add(name, "its entry in the catalog, its steps or its plan have changed")
+    for run in sorted(stored - set(expected.runs)):
+        if run in expected.forgotten:
+            report.add(f"run {run}", "it was forgotten and is in the catalog again")
+        else:
+            report.notes.append(f"run {run} is not sealed")
+    for dataset, about in expected.datasets.items():
+        if seals.dataset_digest(connection, dataset) != about["catalog"]:
+            report.add(f"dataset {dataset}", "its entry in the catalog has changed")
+    for dataset, about in expected.sources.items():
+        if seals.source_digest(connection, dataset) != about["catalog"]:
+            report.add(f"source {about['name']!r}", "its entry in the catalog has changed")
+    if expected.runs or expected.labels:
+        _ledger(connection, report, expected)
+
+
+def _ledger(connection: Connection, report: Verification, expected: Expected) -> None:
+    labels = {str(row.number): label_entry(row) for row in ledger.load_labels(connection)}
+    _compare("label", labels, expected.labels, report)
+    ranges = {row.start: range_entry(row) for row in ledger.load_ranges(connection)}
+    _compare("id range", ranges, expected.ranges, report)
+    settings = ledger.load_settings(connection)
+    for seal in expected.runs.values():
+        sealed = seal.sections["settings"]
+        if settings is None or sealed != {
+            "scheme": settings.scheme,
+            "bits": settings.bits,
+            "leaf_digests": settings.leaf_digests,
+        }:
+            report.add("settings", f"they are not those of seal {seal.number}")
+
+
+def _compare(what: str, found: Any, sealed: Any, report: Verification) -> None:
+    for key, entry in sealed.items():
+        if key not in found:
+            report.add(f"{what} {key}", "it is no longer in the catalog")
+        elif found[key] != entry:
+            report.add(f"{what} {key}", "its entry in the catalog has changed")
+    extra = [key for key in found if key not in sealed]
+    if extra:
+        report.notes.append(f"{len(extra)} {what}s are not sealed: a sealing is going on, or died")
+
+
+# --- Files ------------------------------------------------------------------------------------
+
+
+def _files(archive: Archive, report: Verification, expected: Expected) -> None:
+    storage = archive.storage
+    for dataset, about in expected.datasets.items():
+        folder = layout.folder(dataset)
+        sealed = {name: (size, digest) for name, size, digest in about["files"]}
+        try:
+            found = {name for name, _, _ in storage.files(folder)}
+        except ArchiveError as error:
+            report.add(folder, str(error))
+            continue
+        for name in sorted(found - set(sealed)):
+            report.add(f"{folder}/{name}", "this file was added")
+        for name, (size, digest) in sealed.items():
+            where = f"{folder}/{name}"
+            if name not in found:
+                report.add(where, "this file is gone")
+                continue
+            _file(layout.join(archive.location, where), where, size, digest, report)
+    known = archive.catalog.read(lambda c: set(c.execute(select(format_1.datasets.c.id)).scalars()))
+    unknown = [name for name in storage.folders() if name not in known]
+    if unknown:
+        report.notes.append(
+            f"{len(unknown)} folders belong to no run: {', '.join(unknown[:3])}; see `whence gc`"
+        )
+
+
+def _file(path: str, where: str, size: int, digest: str, report: Verification) -> None:
+    try:
+        found = file_digest(path)
+    except OSError as error:
+        report.add(where, f"it cannot be read: {error.strerror or error}")
+        return
+    report.files += 1
+    report.bytes += found[0]
+    if found[0] != size:
+        report.add(where, f"it has {found[0]} bytes, and had {size} when it was sealed")
+    elif found[1] != digest:
+        report.add(where, "its content has changed")
+
+
+def _sources(report: Verification, expected: Expected) -> None:
+    for about in expected.sources.values():
+        files: Iterable[Any] = about["files"]
+        for path, size, digest in files:
+            _file(path, f"source {about['name']!r}: {path}", size, digest, report)
+        report.sources += 1

@@ -1,0 +1,185 @@
+"""The sealed side of an archive, as `archive.sealed`: no JVM is started here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from whence.archive import Archive, Dataset, Run, forget, ledger
+from whence.archive.seal import Seal, from_row
+from whence.archive.sealer import Sealer
+from whence.archive.signing import load_key
+from whence.archive.verify import Verification
+from whence.errors import UnknownNameError
+from whence.trace import usage
+from whence.trace.closure import Comparison, Direction, closure, compare
+from whence.trace.prove import Prover
+from whence.trace.ptable import Node, PTable, Sql
+from whence.trace.rewrite import kept_nodes, rewritten
+from whence.trace.tables import Tables
+from whence.verifying import verify_archive
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Two derivations held against each other, for people."""
+
+    common: tuple[Node, ...]
+    left: tuple[Node, ...]
+    right: tuple[Node, ...]
+    parted: tuple[Node, ...]
+    """The earliest nodes that only one side has: where the two part."""
+
+    @property
+    def same(self) -> bool:
+        """Whether both were derived in the same way."""
+        return not (self.left or self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Stored results that use a record: rows of a run's output."""
+
+    run: str
+    name: str
+    rows: int
+
+
+class Sealed:
+    """Seals of an archive, and questions about what they cover.
+
+    `engine` runs the questions' SQL: DuckDB, or Spark where it is given one.
+    """
+
+    def __init__(
+        self, store: Archive, tables: Callable[[], Tables], engine: Sql | None = None
+    ) -> None:
+        self._store, self._tables = store, tables
+        self._engine = engine
+        self._ptable: PTable | None = None
+
+    @property
+    def table(self) -> PTable:
+        """Nodes and edges."""
+        if self._ptable is None:
+            self._ptable = PTable(self._store, self._engine or self._tables())
+        return self._ptable
+
+    def seals(self) -> list[Seal]:
+        """The chain, oldest first."""
+
+        def load(connection: Connection) -> list[ledger.SealRow]:
+            return ledger.load_seals(connection) if ledger.is_sealed(connection) else []
+
+        return [from_row(row) for row in self._store.catalog.read(load)]
+
+    def seal_of(self, run: Run) -> Seal:
+        """The seal of a run."""
+        found = {seal.run: seal for seal in self.seals() if seal.run is not None}
+        if run.id not in found:
+            sealed = [r.name for r in self._store.runs() if r.id in found]
+            raise UnknownNameError("sealed run", run.name, sealed)
+        return found[run.id]
+
+    # --- Verifying and proving --------------------------------------------------------------
+
+    def verify(
+        self,
+        *,
+        public_key: str | None = None,
+        expect: str | None = None,
+        sources: bool = True,
+        tokens: bool = False,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Verification:
+        """Whether every byte that seals cover is what it was; with `tokens` all are recomputed."""
+        return verify_archive(
+            self._store.location,
+            catalog=self._store.catalog.url,
+            public_key=public_key,
+            expect=expect,
+            sources=sources,
+            tokens=tokens,
+            progress=progress,
+        )
+
+    def prove(self, run: Run, output: Dataset, chosen: str, hide: bool) -> dict[str, Any]:
+        """A proof of the only chosen row of an output."""
+        return Prover(self._tables(), self.table, self.seal_of(run)).prove(output, chosen, hide)
+
+    # --- Asking -----------------------------------------------------------------------------
+
+    def find(self, **attributes: Any) -> list[Node]:
+        """Nodes by attributes: `token`, `label`, `form`, `source`, and a `limit`."""
+        return self.table.find(**attributes)
+
+    def closure(
+        self, nodes: Sequence[int], direction: Direction = "inputs", depth: int | None = None
+    ) -> list[tuple[Node, int]]:
+        """All nodes behind some nodes (or, `derived`, made from them), with their distance."""
+        found = closure(self.table, self._start(nodes), direction, depth)
+        rows = self.table.engine.run(f"SELECT id, depth FROM {found} AS f ORDER BY depth, id")
+        described = self.table.describe([row[0] for row in rows])
+        return [(node, int(row[1])) for node, row in zip(described, rows, strict=True)]
+
+    def compare(self, left: Sequence[int], right: Sequence[int]) -> Divergence:
+        """Common and divergent derivations of two sets of nodes."""
+        found: Comparison = compare(self.table, self._start(left), self._start(right))
+        parts = [self._described(t) for t in (found.common, found.left, found.right, found.parted)]
+        return Divergence(*parts)
+
+    def _described(self, table: str) -> tuple[Node, ...]:
+        rows = self.table.engine.run(f"SELECT id FROM {table} AS t ORDER BY id")
+        return tuple(self.table.describe([row[0] for row in rows]))
+
+    def _start(self, nodes: Sequence[int]) -> str:
+        if not nodes:
+            return self.table.engine.table("start", "SELECT CAST(0 AS BIGINT) AS id WHERE false")
+        rows = ", ".join(f"({int(node)})" for node in nodes)
+        sql = f"SELECT CAST(id AS BIGINT) AS id FROM (VALUES {rows}) AS v(id)"
+        return self.table.engine.table("start", sql)
+
+    def nodes_of(self, output: Dataset, rows: Sequence[int] | None = None) -> list[int]:
+        """The nodes of an output's rows, by locator; without, of all of them."""
+        listed = "" if rows is None else f"AND row IN ({', '.join(map(str, rows)) or 'NULL'})"
+        found = self.table.engine.run(
+            f"SELECT DISTINCT node FROM {self.table.roots} AS r "
+            f"WHERE dataset = '{output.id}' AND node IS NOT NULL {listed} ORDER BY node"
+        )
+        return [row[0] for row in found]
+
+    def uses(self, source: Dataset, locators: Sequence[int]) -> list[Use]:
+        """Which stored results use these records of a source: of any run, by what names them."""
+        nodes = usage.nodes_of_records(self._tables(), self.table, source, locators)
+        below = closure(self.table, self._start(nodes), "derived")
+        rows = self.table.engine.run(
+            f"SELECT run, name, count(DISTINCT row) FROM {self.table.roots} AS r "
+            f"WHERE last AND node IN (SELECT id FROM {below}) GROUP BY run, name ORDER BY name, run"
+        )
+        return [Use(*row) for row in rows]
+
+    # --- Space ------------------------------------------------------------------------------
+
+    def usage(self) -> list[usage.Usage]:
+        """Bytes by run: its own, and what it shares with others."""
+        has_seals = bool(self.seals())
+        return usage.usage(self._store, self.table if has_seals else None)
+
+    def forget(
+        self, runs: Sequence[Run], *, key: str | os.PathLike[str] | None = None
+    ) -> forget.Plan:
+        """Remove runs and what only they used; a seal says so, and the chain stays verifiable."""
+        private = None if key is None else load_key(key)
+        going = forget.plan(self._store, runs)
+        with Sealer(self._store) as sealer:
+            tables = Tables(self._store)
+            table = PTable(self._store, tables)
+            kept = kept_nodes(table, {run.id for run in runs})
+            replaced, ranges = rewritten(tables, table, kept, sealer)
+            forget.commit(sealer, going, replaced, ranges, private)
+        self._ptable = None
+        return going

@@ -1,0 +1,213 @@
+"""Sealing a run: the archive's side and Spark's side brought together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from whence.algebra.witness import Group, GroupShape
+from whence.archive import Archive, Dataset, Run, Step, merkle
+from whence.archive.ledger import SealSettings, load_ranges
+from whence.archive.seal import Seal, from_row
+from whence.archive.sealer import Sealer
+from whence.archive.signing import load_key
+from whence.spark.rerun import Input
+from whence.spark.seal.job import SealJob
+from whence.spark.seal.settings import FileRange, LazyRows, NewLabel, SealStep, Settings
+from whence.trace.backward import Backward
+from whence.trace.steps import StepView, step_view
+from whence.trace.tables import LOCATOR, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+
+
+class Engine(Protocol):
+    """What sealing asks of Spark."""
+
+    @property
+    def session(self) -> SparkSession:
+        """A session."""
+        ...
+
+    def input(self, dataset: Dataset) -> Input:
+        """A dataset to be read again; it must be as it was."""
+        ...
+
+    def members(
+        self, run: Run, step: Step, group: str, keys: str | None
+    ) -> tuple[list[str], GroupShape]:
+        """The members of groups that were not stored."""
+        ...
+
+    def frame(self, table: Any) -> Any:
+        """An Arrow table as a Spark DataFrame."""
+        ...
+
+
+def settings_from(
+    scheme: str | None, bits: int | None, leaf_digests: bool | None
+) -> SealSettings | None:
+    """The settings that were asked for; None if nothing was said."""
+    if scheme is None and bits is None and leaf_digests is None:
+        return None
+    default = SealSettings()
+    return SealSettings(
+        scheme or default.scheme,  # type: ignore[arg-type]
+        default.bits if bits is None else bits,
+        default.leaf_digests if leaf_digests is None else leaf_digests,
+    )
+
+
+def seal_run(
+    tables: Tables,
+    engine: Engine,
+    run: Run,
+    settings: SealSettings | None,
+    key: str | os.PathLike[str] | None,
+    progress: Progress,
+) -> Seal:
+    """Seal a run, after the runs that it builds on; a sealed run gives its seal."""
+    from whence.spark.gateway import Gateway
+
+    store = tables.archive
+    private = None if key is None else load_key(key)
+    for earlier in _builds_on(store, run):
+        seal_run(tables, engine, earlier, settings, key, progress)
+    with Sealer(store, settings, progress) as sealer:
+        known = next((row for row in sealer.chain if row.run == run.id), None)
+        if known is not None:
+            return from_row(known)
+        ledger = _Ledger(sealer, engine)
+        steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]
+        chosen = Settings(
+            sealer.settings.scheme, sealer.settings.bits, sealer.settings.leaf_digests
+        )
+        done = SealJob(Gateway(engine.session), chosen, ledger, progress).run(steps)
+        progress("sealing")
+        datasets, outputs = [], []
+        if done.nodes is not None:
+            datasets.append(sealer.written(ledger.written[done.nodes], "nodes", {}))
+        if done.edges is not None:
+            datasets.append(sealer.written(ledger.written[done.edges], "edges", {}))
+        for step, sealed in zip(run.steps, done.steps, strict=True):
+            about = {"output": step.output}
+            datasets.append(sealer.written(ledger.written[sealed.roots], "roots", about))
+            root = merkle.root(sealed.chunks).hex()
+            outputs.append({"dataset": step.output, "rows": sealed.rows, "root": root})
+        return from_row(sealer.commit(run, datasets, outputs, private))
+
+
+def _builds_on(store: Archive, run: Run) -> list[Run]:
+    """The runs whose outputs a run reads."""
+    found: dict[str, Run] = {}
+    for dataset in dict.fromkeys(i for step in run.steps for i in step.inputs):
+        producer = store.producer(dataset)
+        if producer is not None and producer[0].id != run.id:
+            found[producer[0].id] = producer[0]
+    return list(found.values())
+
+
+def _seal_step(tables: Tables, engine: Engine, view: StepView) -> SealStep:
+    store = tables.archive
+    output = store.dataset(view.step.output)
+    backward = Backward(tables, engine)
+    cache: dict[str, tuple[Sequence[str], GroupShape]] = {}
+
+    def groups(group: str) -> tuple[Sequence[str], GroupShape]:
+        if group not in cache:
+            cache[group] = backward.group_files(view, group, None)
+        return cache[group]
+
+    lazy = None
+    if isinstance(view.shape, Group) and view.shape.slot == "":
+        lazy = _lazy_rows(tables, backward, view, output)
+    found = engine.input(output)
+    return SealStep(
+        plan=view.plan,
+        shape=view.shape,
+        inputs=view.inputs,
+        datasets={i: engine.input(store.dataset(i)) for i in dict.fromkeys(view.inputs.values())},
+        code=view.step.document.get("code") or {},
+        output=found.stored,
+        paths=found.paths,
+        groups=groups,
+        lazy=lazy,
+    )
+
+
+def _lazy_rows(tables: Tables, backward: Backward, view: StepView, output: Dataset) -> LazyRows:
+    """All witnesses of a run that stored none, found by running it again."""
+    everything = tables.table(
+        "chosen",
+        f"SELECT {LOCATOR} AS locator, true AS role FROM ({tables.rows(output, ['1 AS x'])})",
+        output,
+    )
+    keys, files, shape = backward.lazy_members(view, output, everything)
+    physical = ['"' + name.replace('"', '""') + '"' for name in output.properties["physical"]]
+    rows = tables.rows(output, physical or ["true AS x"])
+    tests = [f"r.{name} IS NOT DISTINCT FROM k.k{i}" for i, name in enumerate(physical)]
+    path = tables.scratch_file()
+    tables.run(
+        f"COPY (SELECT r.{LOCATOR} AS locator, k.kid::BIGINT AS kid FROM ({rows}) AS r "
+        f"JOIN {keys} AS k ON {' AND '.join(tests) or 'true'}) TO '{path}' (FORMAT parquet)"
+    )
+    return LazyRows(path, files, shape)
+
+
+class _Ledger:
+    """The archive, as Spark's side of sealing sees it."""
+
+    def __init__(self, sealer: Sealer, engine: Engine) -> None:
+        self._sealer, self._engine = sealer, engine
+        self._store = sealer.archive
+        self._known = self._store.datasets()
+        self.written: dict[str, str] = {}
+
+    def numbers(self, labels: Sequence[NewLabel]) -> dict[NewLabel, int]:
+        wanted = [(label.digest, label.form, label.parts, label.text) for label in labels]
+        known: Mapping[Any, int] = self._sealer.numbers(wanted)
+        return {label: known[label.digest, label.form, label.parts] for label in labels}
+
+    def ranges(self, dataset: str) -> Sequence[FileRange]:
+        found = self._sealer.ranges(self._store.dataset(dataset))
+        return [
+            FileRange(0 if file is None else file.slot, r.start, r.path, r.modified, r.digest)
+            for file, r in found
+        ]
+
+    def reserve(self, count: int) -> int:
+        return self._sealer.reserve(count)
+
+    def parts(self, kind: Literal["nodes", "edges"]) -> Sequence[str]:
+        found = [dataset for dataset in self._known if dataset.kind == kind]
+        return [path for dataset in found for path in self._store.file_paths(dataset)]
+
+    def roots(self, dataset: str) -> Sequence[str] | None:
+        for found in self._known:
+            if found.kind == "roots" and found.properties["output"] == dataset:
+                return self._store.file_paths(found)
+        return None
+
+    def locate(self, ids: Sequence[int]) -> Sequence[tuple[Any, Sequence[FileRange]]]:
+        wanted = sorted(ids)
+        held: dict[str, set[int]] = {}
+        for row in self._store.catalog.read(load_ranges):
+            if any(row.start <= i < row.start + max(row.count, 1) for i in wanted):
+                held.setdefault(row.dataset, set()).add(row.start)
+        answer: list[tuple[Any, Sequence[FileRange]]] = []
+        for dataset in held:
+            try:
+                found = self._engine.input(self._store.dataset(dataset))
+                answer.append((found, self.ranges(dataset)))
+            except (OSError, LookupError):  # changed or gone: its rows equal no others
+                continue
+        return answer
+
+    def folder(self, kind: str) -> str:
+        dataset, folder = self._sealer.folder()
+        self.written[folder] = dataset
+        return folder

@@ -1,0 +1,1 @@
+"""Sealing: witnesses become nodes and edges that are named by hashes, computed by Spark."""

@@ -1,0 +1,293 @@
+"""Making proofs: a row's values, the nodes behind it, and its way up to the seal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from whence.algebra.canonical import row_sql
+from whence.archive import Archive, Dataset, merkle, tokens
+from whence.archive.proof import FORMAT, SHOWN
+from whence.archive.seal import Seal, section_leaves
+from whence.errors import ArchiveError, SelectionError
+from whence.trace.closure import closure
+from whence.trace.ptable import PTable
+from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
+
+
+def record_columns(dataset: Dataset) -> list[tuple[str, str, Any]]:
+    """A dataset's record: the name, the SQL and the type of each column."""
+    schema = dataset.properties.get("stored") or json.loads(dataset.schema)
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    names, physical = dataset.properties.get("columns"), dataset.properties.get("physical")
+    if names is None or physical is None:
+        return [(name, quoted(name), kind) for name, kind in types.items()]
+    return [(n, quoted(p), types[p]) for n, p in zip(names, physical, strict=True)]
+
+
+def record_texts(tables: Tables, dataset: Dataset) -> str:
+    """SQL: locator and canonical bytes (`b`, as text) of a dataset's rows."""
+    columns = record_columns(dataset)
+    return tables.rows(dataset, [f"{row_sql(columns, 'duckdb')} AS b"])
+
+
+class Prover:
+    """Makes proofs of the rows of one sealed step's output."""
+
+    def __init__(self, tables: Tables, table: PTable, seal: Seal) -> None:
+        self._tables, self._table, self._seal = tables, table, seal
+        self._archive: Archive = tables.archive
+
+    def prove(self, output: Dataset, chosen: str, hide: bool = False) -> dict[str, Any]:
+        """The proof of the only chosen row."""
+        found = self._tables.run(f"SELECT DISTINCT locator FROM {chosen}")
+        if len(found) != 1:
+            raise SelectionError(f"a proof is of one row; {len(found)} rows were chosen")
+        locator = int(found[0][0])
+        outputs = self._seal.sections["output"]
+        step = next(i for i, o in enumerate(outputs) if o["dataset"] == output.id)
+        position, shown, node = self._position(output, locator, outputs[step]["root"])
+        names = [name for name, _, _ in record_columns(output)]
+        return {
+            "whence": "proof",
+            "format": FORMAT,
+            "seal": self._shown_seal(),
+            "row": _record(names, shown, hide),
+            "position": {"step": step, **position},
+            "nodes": [] if node is None else self._nodes(node, hide),
+        }
+
+    def _shown_seal(self) -> dict[str, Any]:
+        leaves = section_leaves(self._seal.sections)
+        order = [name for name, _ in leaves]
+        hashes = [leaf for _, leaf in leaves]
+        shown = [
+            {
+                "name": name,
+                "content": self._seal.sections[name],
+                "index": order.index(name),
+                "path": [h.hex() for h in merkle.path(hashes, order.index(name))],
+            }
+            for name in SHOWN
+        ]
+        return {
+            "id": self._seal.id,
+            "sections": len(order),
+            "shown": shown,
+            "signature": self._seal.signature,
+        }
+
+    def _position(
+        self, output: Dataset, locator: int, root: str
+    ) -> tuple[dict[str, Any], str, int | None]:
+        """The row's way up the tree over the output, its canonical bytes and its node."""
+        rows = output_leaves(self._tables, self._table, output)
+        position = {file.slot: number for number, file in enumerate(output.files)}
+        by_file: dict[int, list[bytes]] = {}
+        mine: tuple[int, int, str, int | None] | None = None
+        for slot, row, shown, node, leaf in rows:
+            leaves = by_file.setdefault(position[slot], [])
+            if (slot << ROW_BITS) + row == locator:
+                mine = (position[slot], len(leaves), shown, node)
+            leaves.append(leaf)
+        chunks: list[list[bytes]] = []
+        chunk = -1
+        if mine is None:
+            raise ArchiveError("the chosen row is not in the output")
+        for file in sorted(by_file):
+            if file == mine[0]:
+                chunk = len(chunks) + mine[1] // merkle.CHUNK
+            leaves = by_file[file]
+            chunks.extend(leaves[i : i + merkle.CHUNK] for i in range(0, len(leaves), merkle.CHUNK))
+        roots = [merkle.root(leaves) for leaves in chunks]
+        if merkle.root(roots).hex() != root:
+            raise ArchiveError(
+                "the output is not what was sealed, so nothing can be proven of it; "
+                "see whence verify"
+            )
+        index = mine[1] % merkle.CHUNK
+        way = {
+            "chunk": chunk,
+            "chunks": len(chunks),
+            "index": index,
+            "count": len(chunks[chunk]),
+            "path": [h.hex() for h in merkle.path(chunks[chunk], index)],
+            "chunk_path": [h.hex() for h in merkle.path(roots, chunk)],
+        }
+        return way, mine[2], mine[3]
+
+    # --- Nodes ------------------------------------------------------------------------------
+
+    def _nodes(self, root: int, hide: bool) -> list[dict[str, Any]]:
+        """The nodes behind a node, inputs first, it last."""
+        table, engine = self._table, self._table.engine
+        start = engine.table("start", f"SELECT CAST({root} AS BIGINT) AS id")
+        below = closure(table, start)
+        rows = engine.run(
+            f"SELECT n.id, n.label, lower(hex(n.digest)) FROM {table.nodes} AS n "
+            f"WHERE n.id IN (SELECT id FROM {below})"
+        )
+        labels = {row[0]: row[1] for row in rows}
+        digests = {row[0]: row[2] for row in rows}
+        ids = [row[0] for row in engine.run(f"SELECT id FROM {below} ORDER BY id")]
+        derived = [i for i in ids if labels.get(i)]
+        leaves = [i for i in ids if not labels.get(i)]
+        order = [*leaves, *(i for i in derived if i != root)]
+        if root not in leaves:
+            order.append(root)
+        numbers = {node: number for number, node in enumerate(order)}
+        edges: dict[int, list[Any]] = {}
+        for row in engine.run(
+            f"SELECT derived, index, input, contributes, times FROM {table.edges} AS e "
+            f"WHERE derived IN (SELECT id FROM {below}) ORDER BY derived, index, input"
+        ):
+            edges.setdefault(row[0], []).append(row[1:])
+        shown = self._sources(leaves, digests, hide)
+        return [
+            shown[i] if i in shown else self._derived(labels[i], edges.get(i, []), numbers)
+            for i in order
+        ]
+
+    def _derived(self, label: int, edges: list[Any], numbers: dict[int, int]) -> dict[str, Any]:
+        row = self._table.labels[label]
+        about = {"form": row.form, "label": row.text}
+        match row.form:
+            case "joint":
+                inputs: list[int | None] = [None] * row.parts
+                for index, node, _, _ in edges:
+                    inputs[index] = numbers[node]
+                return {**about, "inputs": inputs}
+            case "one":
+                index, node, _, _ = edges[0]
+                return {**about, "index": index, "input": numbers[node]}
+            case _:
+                members = [[numbers[node], role, times] for _, node, role, times in edges]
+                return {**about, "members": members}
+
+    def _sources(
+        self, ids: Sequence[int], digests: dict[int, str], hide: bool
+    ) -> dict[int, dict[str, Any]]:
+        """Source rows with their values, or by what names them under the archive's scheme."""
+        if hide and all(digests.get(i) for i in ids) and self._table.settings.bits == 256:
+            return {i: {"form": "source", "digest": digests[i]} for i in ids}
+        found: dict[int, dict[str, Any]] = {}
+        by_file: dict[int, list[tuple[int, int]]] = {}
+        for node in ids:
+            place = self._table.located(node)
+            if place is None:
+                raise ArchiveError(f"node {node} is not in the catalog; see whence verify")
+            by_file.setdefault(place[0].start, []).append((place[1], node))
+        for row in self._table.ranges:
+            wanted = by_file.get(row.start)
+            if wanted is None:
+                continue
+            scheme = self._table.settings.scheme
+            dataset = self._archive.dataset(row.dataset)
+            if scheme != "value" and dataset.kind != "range":
+                about = {"modified": row.modified} if scheme == "origin" else {"digest": row.digest}
+                for index, node in wanted:
+                    found[node] = {"form": "source", "uri": row.path, "row": index, **about}
+                continue
+            names = [name for name, _, _ in record_columns(dataset)]
+            for index, shown in self._texts(dataset, row.path, [i for i, _ in wanted]).items():
+                node = next(n for i, n in wanted if i == index)
+                found[node] = {"form": "source", **_record(names, shown, hide)}
+        return found
+
+    def _texts(self, dataset: Dataset, path: str, rows: Sequence[int]) -> dict[int, str]:
+        """The canonical bytes of some rows of one file of a dataset."""
+        check_source(dataset)
+        slot = next(
+            (f.slot for f in dataset.files if path in (f.path, f"{dataset.location}/{f.path}")), 0
+        )
+        start = slot << ROW_BITS
+        wanted = ", ".join(str(start + row) for row in rows)
+        sql = record_texts(self._tables, dataset)
+        read = self._tables.run(
+            f"SELECT {LOCATOR}, b FROM ({sql}) AS r WHERE {LOCATOR} IN ({wanted})", dataset
+        )
+        return {locator - start: shown for locator, shown in read}
+
+
+def _record(names: list[str], shown: str, hide: bool) -> dict[str, Any]:
+    if hide:
+        return {"digest": hashlib.sha256(shown.encode()).hexdigest()}
+    return {"columns": names, "bytes": shown}
+
+
+def output_leaves(
+    tables: Tables, table: PTable, output: Dataset
+) -> list[tuple[int, int, str, int | None, bytes]]:
+    """Slot, row, canonical bytes, node and Merkle leaf of each output row, file by file."""
+    roots = next(
+        (
+            d
+            for d in tables.archive.datasets()
+            if d.kind == "roots" and d.properties["output"] == output.id
+        ),
+        None,
+    )
+    if roots is None:
+        raise ArchiveError("this output is not sealed; see whence seal")
+    listed = ", ".join(text(local(path)) for path in tables.archive.file_paths(roots))
+    rows = tables.run(
+        f"SELECT r.{LOCATOR}, r.b, q.node, n.digest FROM ({record_texts(tables, output)}) AS r "
+        f"LEFT JOIN read_parquet([{listed}]) AS q ON q.row = r.{LOCATOR} "
+        f"LEFT JOIN {table.nodes} AS n ON n.id = q.node ORDER BY r.{LOCATOR}",
+        output,
+    )
+    missing = {row[2] for row in rows if row[2] is not None and row[3] is None}
+    known = Recomputed(tables, table).of(missing) if missing else {}
+    mask = (1 << ROW_BITS) - 1
+    answer = []
+    for locator, shown, node, digest in rows:
+        token = known.get(node) if digest is None else bytes(digest)
+        leaf = tokens.output_leaf(hashlib.sha256(shown.encode()).digest(), token)
+        answer.append((locator >> ROW_BITS, locator & mask, shown, node, leaf))
+    return answer
+
+
+class Recomputed:
+    """Tokens of source rows, computed again from the sources."""
+
+    def __init__(self, tables: Tables, table: PTable) -> None:
+        self._tables, self._table = tables, table
+
+    def of(self, ids: set[int]) -> dict[int, bytes]:
+        """The token of each of these source rows."""
+        settings = self._table.settings
+        found: dict[int, bytes] = {}
+        for row in self._table.ranges:
+            inside = [i for i in ids if row.start <= i < row.start + max(row.count, 1)]
+            if not inside:
+                continue
+            if settings.scheme == "origin" and row.digest:
+                full = {i: tokens.origin(row.path, row.modified, i - row.start) for i in inside}
+            elif settings.scheme == "content" and row.digest:
+                full = {i: tokens.content(row.path, row.digest, i - row.start) for i in inside}
+            else:
+                full = self._hashed(row, set(inside))
+            found.update({i: tokens.shortened(f, settings.bits) for i, f in full.items()})
+        return found
+
+    def _hashed(self, row: Any, ids: set[int]) -> dict[int, bytes]:
+        dataset = self._tables.archive.dataset(row.dataset)
+        check_source(dataset)
+        slot = next(
+            (f.slot for f in dataset.files if row.path in (f.path, f"{dataset.location}/{f.path}")),
+            0,
+        )
+        base = (slot << ROW_BITS) - row.start
+        wanted = self._tables.fresh("wanted")
+        import pyarrow as pa
+
+        self._tables.register(wanted, pa.table({"locator": [i + base for i in sorted(ids)]}))
+        sql = record_texts(self._tables, dataset)
+        rows = self._tables.run(
+            f"SELECT {LOCATOR}, sha256(b) FROM ({sql}) AS r "
+            f"WHERE {LOCATOR} IN (SELECT locator FROM {wanted})",
+            dataset,
+        )
+        return {locator - base: bytes.fromhex(digest) for locator, digest in rows}

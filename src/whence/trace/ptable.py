@@ -1,0 +1,193 @@
+"""The provenance table: nodes, ordered labelled edges, and which node each output row is.
+
+`PTable` gives them to an SQL engine as relations: `nodes` (id, label, digest), `edges` (input,
+label, index, derived, times, contributes) and `roots` (run, name, step, last, dataset, row, node).
+The engine is DuckDB, or Spark for archives that are too big for one machine; the SQL is the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from whence.archive import Archive, Dataset, ledger
+from whence.archive.ledger import LabelRow, RangeRow, SealSettings
+from whence.errors import ArchiveError
+from whence.plan.labels import words
+from whence.trace.tables import local, text
+
+_HELD = 16 << 20
+
+
+class Sql(Protocol):
+    """An SQL engine."""
+
+    def run(self, sql: str) -> list[Any]:
+        """All rows that SQL gives."""
+        ...
+
+    def table(self, stem: str, sql: str) -> str:
+        """A temporary table with the answer to a query; its name."""
+        ...
+
+    def scan(self, paths: Sequence[str]) -> str:
+        """SQL that reads Parquet files, as what stands behind FROM."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, for people: a source row, or what an operator derived."""
+
+    id: int
+    token: str
+    form: str
+    text: str
+    source: str | None = None
+    path: str | None = None
+    row: int | None = None
+
+
+class PTable:
+    """Nodes and edges of a sealed archive."""
+
+    def __init__(self, archive: Archive, engine: Sql) -> None:
+        self.archive, self.engine = archive, engine
+        found = archive.catalog.read(
+            lambda c: (
+                ledger.is_sealed(c)
+                and (ledger.load_settings(c), ledger.load_labels(c), ledger.load_ranges(c))
+            )
+        )
+        if not found or found[0] is None:
+            raise ArchiveError(
+                f"the archive at {archive.location} has no seals; seal a run first: whence seal"
+            )
+        self.settings: SealSettings = found[0]
+        labels, self.ranges = found[1], found[2]
+        self.labels: dict[int, LabelRow] = {row.number: row for row in labels}
+        self._starts = [row.start for row in self.ranges]
+        self._datasets = {dataset.id: dataset for dataset in archive.datasets()}
+        self.nodes = self._relation("nodes", "CAST(0 AS BIGINT) AS id, 0 AS label, NULL AS digest")
+        self.roots = self._all_roots()
+
+    @cached_property
+    def edges(self) -> str:
+        """All edges; held in memory if they are few, since every step of a walk looks at them."""
+        found = self._relation(
+            "edges",
+            "CAST(0 AS BIGINT) AS input, 0 AS label, 0 AS index, CAST(0 AS BIGINT) AS derived, "
+            "CAST(0 AS BIGINT) AS times, true AS contributes",
+        )
+        if sum(dataset.bytes for dataset in self._kind("edges")) > _HELD:
+            return found
+        return self.engine.table("edges", f"SELECT * FROM {found} AS e")
+
+    def _kind(self, kind: str) -> list[Dataset]:
+        return [dataset for dataset in self._datasets.values() if dataset.kind == kind]
+
+    def _relation(self, kind: str, empty: str) -> str:
+        paths = [local(p) for d in self._kind(kind) for p in self.archive.file_paths(d)]
+        if not paths:
+            return f"(SELECT * FROM (SELECT {empty}) AS e WHERE false)"
+        return self.engine.scan(paths)
+
+    def _all_roots(self) -> str:
+        parts = []
+        steps = {
+            step.output: (run, step.number) for run in self.archive.runs() for step in run.steps
+        }
+        for dataset in self._kind("roots"):
+            output = dataset.properties["output"]
+            paths = [local(p) for p in self.archive.file_paths(dataset)]
+            if output not in steps or not paths:
+                continue
+            run, number = steps[output]
+            last = str(number == len(run.steps) - 1).lower()
+            parts.append(
+                f"SELECT {text(run.id)} AS run, {text(run.name)} AS name, {number} AS step, "
+                f"{last} AS last, {text(output)} AS dataset, row, node "
+                f"FROM {self.engine.scan(paths)}"
+            )
+        if not parts:
+            return (
+                "(SELECT '' AS run, '' AS name, 0 AS step, true AS last, '' AS dataset, "
+                "CAST(0 AS BIGINT) AS row, CAST(0 AS BIGINT) AS node WHERE false)"
+            )
+        return f"({' UNION ALL '.join(parts)})"
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.engine.run(f"SELECT count(*) FROM {table} AS t")[0][0])
+
+    # --- Nodes ------------------------------------------------------------------------------
+
+    def located(self, node: int) -> tuple[RangeRow, int] | None:
+        """The file range and row index of a source row; None for a derived node."""
+        position = bisect_right(self._starts, node) - 1
+        if position < 0:
+            return None
+        row = self.ranges[position]
+        return (row, node - row.start) if node < row.start + max(row.count, 1) else None
+
+    def describe(self, ids: Sequence[int]) -> list[Node]:
+        """Nodes by id, in the order given."""
+        listed = ", ".join(str(int(i)) for i in ids) or "NULL"
+        rows = self.engine.run(
+            f"SELECT id, label, lower(hex(digest)) FROM {self.nodes} AS n WHERE id IN ({listed})"
+        )
+        known = {row[0]: (row[1], row[2]) for row in rows}
+        return [self._node(i, *known.get(i, (0, ""))) for i in ids]
+
+    def _node(self, node: int, label: int, token: str) -> Node:
+        if label:
+            row = self.labels[label]
+            return Node(node, token, row.form, words(row.text))
+        place = self.located(node)
+        if place is None:
+            return Node(node, token, "unknown", "")
+        found, index = place
+        dataset = self._datasets.get(found.dataset)
+        name = dataset.name if dataset else found.path.rsplit("/", 1)[-1]
+        return Node(node, token, "source", f"{name}[{index}]", name, found.path, index)
+
+    def find(
+        self,
+        *,
+        token: str | None = None,
+        label: str | None = None,
+        form: str | None = None,
+        source: str | None = None,
+        limit: int = 100,
+    ) -> list[Node]:
+        """Nodes by attributes: the start of their token, a part of their label, form, source."""
+        tests = ["true"]
+        if token is not None:
+            if not token or any(c not in "0123456789abcdef" for c in token.lower()):
+                return []
+            tests.append(f"lower(hex(digest)) LIKE {text(token.lower() + '%')}")
+        if label is not None or form not in (None, "source"):
+            numbers = [
+                row.number
+                for row in self.labels.values()
+                if (label is None or label.lower() in words(row.text).lower())
+                and (form is None or row.form == form)
+            ]
+            tests.append(f"label IN ({', '.join(map(str, numbers)) or 'NULL'})")
+        if form == "source":
+            tests.append("label = 0")
+        if source is not None:
+            spans = [
+                f"id BETWEEN {row.start} AND {row.start + max(row.count, 1) - 1}"
+                for row in self.ranges
+                if (d := self._datasets.get(row.dataset)) is not None and d.name == source
+            ]
+            tests.append(f"({' OR '.join(spans) or 'false'})")
+        rows = self.engine.run(
+            f"SELECT id, label, lower(hex(digest)) FROM {self.nodes} AS n "
+            f"WHERE {' AND '.join(tests)} ORDER BY id LIMIT {int(limit)}"
+        )
+        return [self._node(*row) for row in rows]

@@ -1,0 +1,123 @@
+"""Who uses what: records across runs, and bytes by run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from whence.archive import Archive, Dataset
+from whence.archive.model import SEAL_KINDS
+from whence.trace.closure import closure
+from whence.trace.prove import record_texts
+from whence.trace.ptable import PTable
+from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, text
+
+
+def nodes_of_records(
+    tables: Tables, table: PTable, source: Dataset, locators: Sequence[int]
+) -> list[int]:
+    """The nodes that stand for some rows of a source: by value, or by where they are."""
+    found = set(_by_place(table, source, locators))
+    if table.settings.scheme == "value" and table.settings.leaf_digests and locators:
+        check_source(source)
+        wanted = ", ".join(str(int(i)) for i in locators)
+        sql = record_texts(tables, source)
+        digests = tables.run(
+            f"SELECT DISTINCT sha256(b) FROM ({sql}) AS r WHERE {LOCATOR} IN ({wanted})", source
+        )
+        digits = table.settings.bits // 4
+        listed = ", ".join(text(digest[:digits].upper()) for (digest,) in digests) or "''"
+        rows = table.engine.run(
+            f"SELECT id FROM {table.nodes} AS n WHERE label = 0 AND hex(digest) IN ({listed})"
+        )
+        found |= {row[0] for row in rows}
+    return sorted(found)
+
+
+def _by_place(table: PTable, source: Dataset, locators: Sequence[int]) -> list[int]:
+    mask = (1 << ROW_BITS) - 1
+    slots = {file.slot: file for file in source.files}
+    starts = {(row.path, row.size, row.modified): row.start for row in table.ranges}
+    answer = []
+    for locator in locators:
+        if source.kind == "range":
+            start = starts.get((source.location, 0, 0))
+        else:
+            file = slots[locator >> ROW_BITS]
+            path = f"{source.location}/{file.path}" if source.is_own else file.path
+            start = starts.get((path, file.size, file.modified))
+        if start is not None:
+            answer.append(start + (locator & mask))
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run takes: bytes that only it uses, bytes that others use as well, and its nodes."""
+
+    run: str
+    name: str
+    own: int
+    shared: int
+    nodes: int
+    shared_nodes: int
+
+
+def usage(archive: Archive, table: PTable | None) -> list[Usage]:
+    """Bytes by run. Nodes and edges count for the runs whose rows are made of them."""
+    runs = archive.runs()
+    datasets = {dataset.id: dataset for dataset in archive.datasets()}
+    users: dict[str, set[str]] = {}
+    for run in runs:
+        for step in run.steps:
+            for used in (*step.inputs, step.output, *step.groups):
+                users.setdefault(used, set()).add(run.id)
+    outputs = {step.output: run.id for run in runs for step in run.steps}
+    for dataset in datasets.values():
+        if dataset.kind == "roots" and dataset.properties["output"] in outputs:
+            users[dataset.id] = {outputs[dataset.properties["output"]]}
+    nodes = _nodes(table) if table is not None else {}
+    segments = sum(d.bytes for d in datasets.values() if d.kind in SEAL_KINDS - {"roots"})
+    total = table.count(table.nodes) if table is not None else 0
+    answer = []
+    for run in runs:
+        own = sum(d.bytes for i, d in datasets.items() if users.get(i) == {run.id} and d.is_own)
+        mine = [d for i, d in datasets.items() if run.id in users.get(i, ()) and d.is_own]
+        shared = sum(d.bytes for d in mine) - own
+        count, alone = nodes.get(run.id, (0, 0))
+        per_node = segments / total if total else 0
+        answer.append(
+            Usage(
+                run.id,
+                run.name,
+                own + round(alone * per_node),
+                shared + round((count - alone) * per_node),
+                count,
+                count - alone,
+            )
+        )
+    return answer
+
+
+def _nodes(table: PTable) -> dict[str, tuple[int, int]]:
+    """Of each sealed run: its nodes, and those that no other run has."""
+    engine = table.engine
+    runs = [row[0] for row in engine.run(f"SELECT DISTINCT run FROM {table.roots} AS r")]
+    parts = []
+    for run in runs:
+        start = engine.table(
+            "start",
+            f"SELECT DISTINCT node AS id FROM {table.roots} AS r "
+            f"WHERE run = {text(run)} AND node IS NOT NULL",
+        )
+        below = closure(table, start)
+        parts.append(f"SELECT {text(run)} AS run, id FROM {below} AS b")
+    if not parts:
+        return {}
+    every = engine.table("owned", " UNION ALL ".join(parts))
+    rows = engine.run(
+        f"SELECT run, count(*), count(CASE WHEN n = 1 THEN 1 END) FROM {every} AS o "
+        f"JOIN (SELECT id, count(*) AS n FROM {every} AS i GROUP BY id) AS c ON c.id = o.id "
+        "GROUP BY run"
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}

@@ -1,0 +1,95 @@
+"""Merkle trees, tokens and proofs' ways, against plain restatements of their rules."""
+
+import doctest
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.algebra import canonical as canonical_sql
+from whence.archive import canonical, digests, merkle, tokens
+from whence.plan import labels
+
+HASHES = st.lists(st.binary(min_size=32, max_size=32), max_size=40)
+
+
+def sha(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def tree(leaves: list[bytes]) -> bytes:
+    """The rule, recursively: the left half is the largest power of two below the number."""
+    if len(leaves) <= 1:
+        return leaves[0] if leaves else b""
+    half = 1
+    while half * 2 < len(leaves):
+        half *= 2
+    return sha(b"\x01", tree(leaves[:half]), tree(leaves[half:]))
+
+
+@given(HASHES)
+def test_root(leaves: list[bytes]) -> None:
+    assert merkle.root(leaves) == sha(b"\x02", len(leaves).to_bytes(8, "big"), tree(leaves))
+
+
+@given(HASHES.filter(bool), st.data())
+def test_a_way_leads_up_only_from_its_own_leaf_place_and_number(
+    leaves: list[bytes], data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, len(leaves) - 1))
+    way = merkle.path(leaves, index)
+    assert merkle.climb(leaves[index], index, len(leaves), way) == merkle.root(leaves)
+    other = data.draw(st.integers(0, len(leaves) + 3))
+    count = data.draw(st.integers(1, len(leaves) + 3))
+    try:
+        found = merkle.climb(leaves[index], other, count, way)
+    except ValueError:
+        return
+    if len(set(leaves)) == len(leaves):
+        assert (found == merkle.root(leaves)) == ((other, count) == (index, len(leaves)))
+
+
+@pytest.mark.parametrize("neighbours", [[], [b"0" * 32] * 9])
+def test_too_few_or_too_many_neighbours(neighbours: list[bytes]) -> None:
+    with pytest.raises(ValueError, match="neighbour"):
+        merkle.climb(b"1" * 32, 1, 4, neighbours)
+
+
+LABEL = sha(b"label").hex()
+TOKENS = st.binary(min_size=4, max_size=4)
+
+
+@given(st.lists(st.tuples(TOKENS, st.booleans(), st.integers(1, 9)), max_size=20), st.randoms())
+def test_a_bag_has_no_order_but_roles_and_numbers(
+    members: list[tuple[bytes, bool, int]], random: object
+) -> None:
+    shuffled = list(members)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert tokens.bag(LABEL, members) == tokens.bag(LABEL, shuffled)
+    more = [(token, role, times + 1) for token, role, times in members]
+    flipped = [(token, not role, times) for token, role, times in members]
+    if members:
+        assert len({tokens.bag(LABEL, m) for m in (members, more, flipped, members[1:])}) == 4
+
+
+def test_forms_are_told_apart() -> None:
+    token = b"t" * 32
+    found = {
+        tokens.joint(LABEL, [token]),
+        tokens.joint(LABEL, [token, None]),
+        tokens.joint(LABEL, [None, token]),
+        tokens.one(LABEL, None, token),
+        tokens.one(LABEL, 0, token),
+        tokens.bag(LABEL, [(token, True, 1)]),
+        tokens.bag(LABEL, []),
+        tokens.joint(sha(b"other").hex(), [token]),
+    }
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize("module", [canonical_sql, canonical, digests, merkle, labels])
+def test_what_the_docstrings_show(module: object) -> None:
+    failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
+    assert failed == 0
+    assert tried > 0

@@ -1,0 +1,156 @@
+"""Asking the sealed archive: look-ups, closures, comparisons, uses, space, forgetting."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seal_kit import SHAPES, Vault, tokens, use_sources, write_sources
+
+import whence
+from whence.errors import SelectionError, UnknownNameError
+
+pytestmark = pytest.mark.spark
+
+
+def test_nodes_by_attributes(vault: Vault) -> None:
+    sealed = vault.archive.sealed
+    (row,) = [n for n in sealed.find(source="input") if n.row == 1]
+    assert sealed.find(token=row.token[:12]) == [row]
+    assert {n.form for n in sealed.find(label="join inner")} == {"joint"}
+    assert {n.text.split()[0] for n in sealed.find(form="bag")} >= {"aggregate", "window", "join"}
+    assert sealed.find(label="no such operator") == []
+    assert sealed.find(token="xyz") == []
+
+
+def test_closures_to_a_depth_and_forward(vault: Vault) -> None:
+    archive = vault.archive
+    sealed = archive.sealed
+    start = archive.run("groups").nodes()
+    depths = {d: [n for n, at in sealed.closure(start) if at == d] for d in range(4)}
+    assert [len(depths[d]) for d in range(4)] == [1, 3, 5, 0]
+    assert sealed.closure(start, depth=1) == [
+        *((n, 0) for n in depths[0]),
+        *((n, 1) for n in depths[1]),
+    ]
+    leaf = depths[2][0].id
+    assert start[0] in {n.id for n, _ in sealed.closure([leaf], "derived")}
+
+
+def test_two_derivations_part_where_they_first_differ(vault: Vault) -> None:
+    archive = vault.archive
+    inner, left = archive.run("join"), archive.run("left")
+    same = inner.compare(inner)
+    assert same.same
+    assert [n.id for n in same.common] == inner.nodes()
+    found = inner.compare(left, None, "sequence = 'aat'")
+    assert [n.text for n in found.common] == ["ref[0]"]
+    assert sorted(n.text.split(",")[0] for n in found.parted) == ["input[1]", "join left"]
+    assert {n.text.split(",")[0] for n in found.left} == {"input[1]", "join inner"}
+
+
+def test_divergence_agrees_with_whole_closures(vault: Vault) -> None:
+    """Against an oracle: set operations over both closures."""
+    archive = vault.archive
+    for one, two in (("group", "groups"), ("window", "group"), ("union", "semi")):
+        a, b = archive.run(one), archive.run(two)
+        closures = [{n.id for n, _ in archive.sealed.closure(run.nodes())} for run in (a, b)]
+        found = a.compare(b)
+        shared = closures[0] & closures[1]
+        assert {n.id for n in found.left} == closures[0] - shared
+        assert {n.id for n in found.right} == closures[1] - shared
+        assert {n.id for n in found.common} <= shared
+        below = {n.id for n, _ in archive.sealed.closure([n.id for n in found.common])}
+        assert below == shared
+
+
+def test_who_uses_a_record(vault: Vault) -> None:
+    uses = {use.name: use.rows for use in vault.archive.uses("sales", "id = 3")}
+    assert uses == {"group": 1, "groups": 1, "window": 1, "items": 1, "scalar": 5}
+    assert vault.archive.uses("input", "sequence = 'none'") == []
+    with pytest.raises(UnknownNameError):
+        vault.archive.uses("nobody")
+
+
+def test_a_record_is_known_by_its_values_in_other_files(
+    spark: Any, vault: Vault, tmp_path: Path
+) -> None:
+    place = vault.copy(tmp_path / "copy")
+    write_sources(spark, tmp_path)
+    whence.capture(spark.sql("SELECT id FROM sales"), name="elsewhere", archive=place, seal=True)
+    used = {use.name for use in whence.open(place).uses("sales", "id = 3")}
+    assert used == {"group", "groups", "window", "items", "scalar", "elsewhere"}
+    use_sources(spark, vault.folder)
+
+
+def test_the_same_questions_on_spark(spark: Any, vault: Vault) -> None:
+    archive = vault.archive
+    on_spark = archive.sealed_on(spark)
+    for name in ("join", "group"):
+        nodes = archive.run(name).nodes()
+        assert on_spark.closure(nodes) == archive.sealed.closure(nodes)
+    left, right = archive.run("join").nodes(), archive.run("left").nodes()
+    assert on_spark.compare(left, right) == archive.sealed.compare(left, right)
+
+
+def test_a_second_capture_adds_next_to_nothing(spark: Any, tmp_path: Path) -> None:
+    rows = spark.range(20_000).selectExpr("id", "id % 7 AS k", "hex(id * 31) AS text")
+    rows.coalesce(1).write.parquet(str(tmp_path / "big"))
+    frame = spark.read.parquet(str(tmp_path / "big")).groupBy("k").count()
+    place = tmp_path / "archive"
+    sizes = []
+    for name in ("one", "two"):
+        whence.capture(frame, name=name, archive=place, mode="eager", seal=True)
+        found = whence.open(place).store.datasets()
+        sizes.append(sum(d.bytes for d in found if d.kind in ("nodes", "edges", "roots")))
+    assert len(tokens(whence.open(place))) == 20_007
+    assert sizes[1] - sizes[0] < 0.01 * sizes[0]
+
+
+def test_space_and_forgetting(spark: Any, vault: Vault, tmp_path: Path) -> None:
+    place = vault.copy(tmp_path / "copy")
+    archive = whence.open(place)
+    used = {use.name: use for use in archive.sealed.usage()}
+    assert used["union"].nodes == 8
+    assert used["union"].shared_nodes == 4
+    assert all(use.own > 0 for use in used.values())
+    before = set(tokens(archive))
+    alone = [n.id for n, _ in archive.sealed.closure(archive.run("window").nodes())]
+    last = archive.sealed.seals()[-1].id
+    archive.forget(["window", "union"])
+    archive = whence.open(place)
+    assert {run.name for run in archive.runs()} == set(SHAPES) - {"window", "union"}
+    report = whence.verify_archive(place, tokens=True, expect=last)
+    assert report.findings == []
+    assert set(tokens(archive)) < before
+    gone = archive.sealed.table.describe(alone)
+    assert {node.form for node in gone if not node.token} <= {"unknown", "source"}
+    assert any(not node.token for node in gone)
+    with pytest.raises(UnknownNameError):
+        archive.run("window")
+    assert archive.gc(grace_seconds=0).count == 0
+    # What was forgotten can be captured and sealed again.
+    use_sources(spark, vault.folder)
+    whence.capture(spark.sql(SHAPES["window"]), name="window", archive=place, seal=True)
+    assert whence.verify_archive(place, tokens=True).findings == []
+
+
+def test_all_runs_can_be_forgotten(vault: Vault, tmp_path: Path) -> None:
+    place = vault.copy(tmp_path / "copy")
+    whence.open(place).forget(list(SHAPES))
+    archive = whence.open(place)
+    assert archive.runs() == []
+    assert archive.store.datasets() == []
+    assert list((place / "datasets").iterdir()) == []
+    assert whence.verify_archive(place).findings == []
+    assert len(archive.sealed.seals()) == len(SHAPES) + 1
+
+
+def test_what_others_build_on_is_not_forgotten(spark: Any, tmp_path: Path) -> None:
+    place = tmp_path / "archive"
+    first = whence.capture(spark.range(5), name="first", archive=place, mode="eager")
+    whence.capture(first.output.where("id > 2"), name="second", archive=place, mode="eager")
+    archive = whence.open(place)
+    with pytest.raises(SelectionError, match="second"):
+        archive.forget(["first"])
+    archive.forget(["first", "second"])
+    assert whence.open(place).runs() == []

@@ -1,0 +1,72 @@
+"""The examples of the PROVision text: 3.1.3, 5.1.1 with figures 23 and 24, 5.2.2."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seal_kit import JOIN, Vault, edges, tokens, write_sources
+
+import whence
+
+pytestmark = pytest.mark.spark
+
+# What the rows of example 3.1.3 and their join are called, in every run, on every machine.
+R1 = "3566786a0fe4ebff72995c2fb4490b810337f438f773705de85b6d82d7ad1747"
+S2 = "f720569439e7d5da197bbe070970b1d3d0f566ec4225cf402eac5c3f101413c4"
+R1_S2 = "59e92f5d873c061014ebf67d2d2f7c5ee6d5436af1c82fafd5acf2289767552f"
+
+
+def test_a_projection_stores_nothing_new(spark: Any, tmp_path: Path) -> None:
+    """Example 3.1.3: the second query's provenance is the first one's."""
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    whence.capture(spark.sql(JOIN), name="one", archive=place, seal=True)
+    archive = whence.open(place)
+    assert sorted(tokens(archive)) == sorted([R1, S2, R1_S2])
+    whence.capture(
+        spark.sql(f"SELECT sequence FROM ({JOIN})"), name="two", archive=place, seal=True
+    )
+    archive = whence.open(place)
+    assert sorted(tokens(archive)) == sorted([R1, S2, R1_S2])
+    assert archive.run("one").nodes() == archive.run("two").nodes()
+    used = {use.name: use for use in archive.sealed.usage()}
+    assert used["one"].nodes == used["one"].shared_nodes == 3
+
+
+def test_a_join_is_two_edges(vault: Vault) -> None:
+    """Example 5.2.2: ⟨r1, ·, 0, h⟩ and ⟨s2, ·, 1, h⟩."""
+    archive = vault.archive
+    (joined,) = archive.run("join").nodes()
+    found = [edge for edge in edges(archive) if edge[3] == joined]
+    assert [(edge[1], edge[2]) for edge in found] == [
+        ("join inner, ref.sequence = input.sequence", 0),
+        ("join inner, ref.sequence = input.sequence", 1),
+    ]
+    described = archive.sealed.table.describe([edge[0] for edge in found])
+    assert [(node.token, node.text) for node in described] == [(R1, "ref[0]"), (S2, "input[1]")]
+    assert archive.sealed.table.describe([joined])[0].token == R1_S2
+
+
+def test_user_code_is_a_node_between_rows_and_join(spark: Any, tmp_path: Path) -> None:
+    """Example 5.1.1, figures 23 and 24: r · pfx(r) · s · pfx(s) for both results."""
+    from pyspark.sql.functions import udf
+
+    pfx = udf(lambda sequence: sequence[:4], "string")
+    for name, rows, schema in (
+        ("r", [("abcetd", "cccatg"), ("edceeq", "aaattg")], "name string, refseq string"),
+        ("s", [("cccagc",), ("aaatgc",)], "seq string"),
+    ):
+        spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(tmp_path / name))
+    r = spark.read.parquet(str(tmp_path / "r")).withColumn("p", pfx("refseq"))
+    s = spark.read.parquet(str(tmp_path / "s")).withColumn("q", pfx("seq"))
+    joined = r.join(s, r.p == s.q).where("length(name) = 6")
+    run = whence.capture(joined, archive=tmp_path / "archive", mode="eager", seal=True)
+    archive = whence.open(tmp_path / "archive")
+    nodes = archive.sealed.find(limit=100)
+    forms = [node.form for node in nodes]
+    assert (forms.count("source"), forms.count("joint")) == (4, 6)
+    for row in run.nodes():
+        depths = [depth for _, depth in archive.sealed.closure([row])]
+        assert depths == [0, 1, 1, 2, 2]
+    codes = run.stored.steps[-1].document["code"]
+    assert len({digest for digests in codes.values() for digest in digests}) == 1

@@ -1,0 +1,216 @@
+"""Sealing every shape of witness: tokens recomputed in Python, inputs as traces have them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seal_kit import SHAPES, Vault, edges, tokens, use_sources, write_sources
+
+import whence
+from whence.errors import ArchiveError, SelectionError
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_token_is_what_python_computes_from_the_sources(vault: Vault) -> None:
+    report = vault.archive.sealed.verify(tokens=True)
+    assert report.findings == []
+    assert report.notes == []
+    assert report.seals == len(SHAPES)
+
+
+@pytest.mark.parametrize("name", sorted(set(SHAPES) - {"empty"}))
+def test_the_sources_behind_a_node_are_the_traced_rows(vault: Vault, name: str) -> None:
+    archive = vault.archive
+    run = archive.run(name)
+    leaves = [n for n, _ in archive.sealed.closure(run.nodes()) if n.form == "source"]
+    found: dict[str, set[int]] = {}
+    for node in leaves:
+        assert node.source is not None
+        assert node.row is not None
+        found.setdefault(node.source, set()).add(node.row)
+    trace = run.trace()
+    wanted = {source: set(trace[source].locators()["row"].to_pylist()) for source in trace}
+    assert found == {source: rows for source, rows in wanted.items() if rows}
+
+
+@pytest.mark.parametrize("name", ["group", "window"])
+def test_modes_give_the_same_seal_over_the_output(
+    spark: Any, sources: Vault, tmp_path: Path, name: str
+) -> None:
+    """Those in the vault are lazy or auto; eager must lead to the same tokens."""
+    run = whence.capture(
+        spark.sql(SHAPES[name]), name=name, archive=tmp_path, mode="eager", seal=True
+    )
+    there = vault_tokens(sources, name)
+    here = [n.token for n in run.archive.sealed.table.describe(run.nodes())]
+    assert sorted(here) == there
+
+
+def vault_tokens(vault: Vault, name: str) -> list[str]:
+    archive = vault.archive
+    nodes = archive.run(name).nodes()
+    return sorted(node.token for node in archive.sealed.table.describe(nodes))
+
+
+def test_equal_members_are_one_edge_that_counts_them(spark: Any, tmp_path: Path) -> None:
+    spark.createDataFrame([(1,)] * 3 + [(2,)], "x int").coalesce(1).write.parquet(
+        str(tmp_path / "dup")
+    )
+    frame = spark.read.parquet(str(tmp_path / "dup")).groupBy().count()
+    run = whence.capture(frame, archive=tmp_path / "a", mode="eager", seal=True)
+    found = edges(run.archive)
+    assert sorted((edge[2], edge[4], edge[5]) for edge in found) == [
+        (None, 1, True),
+        (None, 3, True),
+    ]
+    assert len(tokens(run.archive, form="source")) == 2
+    assert run.archive.sealed.verify(tokens=True).ok
+
+
+def test_a_run_over_a_run_is_sealed_after_it(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    first = whence.capture(spark.sql(SHAPES["group"]), name="first", archive=place, mode="eager")
+    above = first.output.where("n > 1").selectExpr("sum(n) AS total")
+    second = whence.capture(above, name="second", archive=place, mode="eager", seal=True)
+    archive = whence.open(place)
+    assert [seal.sections["run"]["name"] for seal in archive.sealed.seals()] == ["first", "second"]
+    reached = {node.id for node, _ in archive.sealed.closure(second.nodes())}
+    assert reached & set(first.nodes())
+    assert any(node.form == "source" for node, _ in archive.sealed.closure(second.nodes()))
+    assert archive.sealed.verify(tokens=True).ok
+
+
+def test_short_tokens_collide_and_are_never_merged(spark: Any, tmp_path: Path) -> None:
+    """600 rows and 600 joins under 8 bits: 256 tokens at most, and not one node lost."""
+    rows = spark.range(600).selectExpr("id AS k", "id * 7 % 600 AS v")
+    rows.coalesce(1).write.parquet(str(tmp_path / "t"))
+    spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("t")
+    query = "SELECT a.k, b.v FROM t AS a JOIN t AS b ON a.k = b.v"
+    place = tmp_path / "archive"
+    run = whence.capture(spark.sql(query), name="one", archive=place, mode="eager")
+    run.seal(bits=8)
+    archive = whence.open(place)
+    nodes = archive.sealed.find(limit=10**6)
+    assert [n.form for n in nodes].count("source") == 600
+    assert [n.form for n in nodes].count("joint") == 600
+    assert len({n.token for n in nodes}) <= 256
+    assert len(set(run.nodes())) == 600
+    # The same again, and the same rows in another file: found, not taken for their namesakes.
+    rows.coalesce(1).write.parquet(str(tmp_path / "again"))
+    spark.read.parquet(str(tmp_path / "again")).createOrReplaceTempView("t")
+    whence.capture(spark.sql(query), name="two", archive=place, mode="eager", seal=True)
+    archive = whence.open(place)
+    assert len(archive.sealed.find(limit=10**6)) == 1200
+    assert set(archive.run("two").nodes()) == set(run.nodes())
+    assert archive.sealed.verify(tokens=True).ok
+    with pytest.raises(SelectionError, match="first seal fixed that"):
+        archive.run("one").seal(bits=256)
+
+
+@pytest.mark.parametrize(("scheme", "sources"), [("origin", 4), ("content", 4)])
+def test_what_names_a_source_row(spark: Any, tmp_path: Path, scheme: str, sources: int) -> None:
+    """Equal rows in two files are one node by value, as elsewhere, and two by where they are."""
+    for name in ("one", "two"):
+        write_sources(spark, tmp_path / name)
+        run = whence.capture(
+            spark.sql("SELECT upper(sequence) AS s FROM ref"), name=name, archive=tmp_path / "a"
+        )
+        run.seal(scheme=scheme)
+    archive = whence.open(tmp_path / "a")
+    assert len(archive.sealed.find(form="source")) == sources
+    assert archive.sealed.verify(tokens=True).ok
+
+
+def test_an_archive_without_seals_says_so(spark: Any, tmp_path: Path) -> None:
+    whence.capture(spark.range(1), archive=tmp_path)
+    archive = whence.open(tmp_path)
+    assert archive.sealed.seals() == []
+    assert archive.sealed.verify().notes[0] == "the archive has no seals, so nothing is covered"
+    with pytest.raises(ArchiveError, match="whence seal"):
+        archive.run().nodes()
+
+
+def test_an_interrupted_sealing_leaves_nothing_and_can_be_repeated(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from whence.archive.sealer import Sealer
+
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    run = whence.capture(spark.sql(SHAPES["join"]), archive=place, mode="eager")
+    before = sorted(path.name for path in (place / "datasets").iterdir())
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sealer, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.seal()
+    assert sorted(path.name for path in (place / "datasets").iterdir()) == before
+    assert whence.open(place).sealed.seals() == []
+    seal = run.seal()
+    assert run.seal().id == seal.id
+    assert whence.open(place).sealed.verify(tokens=True).ok
+
+
+def test_digests_of_source_rows_can_be_left_out(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    use_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    run = whence.capture(spark.sql(SHAPES["group"]), archive=place, mode="eager")
+    run.seal(leaf_digests=False)
+    archive = whence.open(place)
+    assert tokens(archive, form="source") == []
+    assert archive.sealed.verify(tokens=True).ok
+    proof = archive.run().prove("area = 'n'")
+    assert len(whence.verify_proof(proof).inputs) == 2
+
+
+def test_python_over_groups_is_a_node_of_its_code(spark: Any, tmp_path: Path) -> None:
+    """What opaque functions took is a bag, and their digest is in the label above it."""
+    spark.createDataFrame([(1, 2), (1, 3), (2, 5)], "k int, v int").coalesce(1).write.parquet(
+        str(tmp_path / "t")
+    )
+    frame = spark.read.parquet(str(tmp_path / "t"))
+    factor = 3
+
+    def total(group: Any) -> Any:
+        return group.groupby("k", as_index=False).agg({"v": lambda v: int(v.sum()) * factor})
+
+    place = tmp_path / "archive"
+    runs = []
+    for name in ("one", "two"):
+        result = frame.groupBy("k").applyInPandas(total, "k int, v int")
+        runs.append(whence.capture(result, name=name, archive=place, mode="eager", seal=True))
+        factor = 4
+    archive = whence.open(place)
+    closures = [archive.sealed.closure(run.nodes("k = 1")) for run in runs]
+    assert [[n.form for n, _ in found] for found in closures] == [
+        ["joint", "bag", "source", "source"]
+    ] * 2
+    parted = runs[0].compare(runs[1]).parted
+    assert {node.form for node in parted} <= {"joint", "bag"}
+    assert parted
+    assert archive.sealed.verify(tokens=True).ok
+
+
+def test_running_frames_do_not_grow_with_the_square(spark: Any, tmp_path: Path) -> None:
+    """700 rows, each over all before it: blocks of 16 and of 256, not 245,000 edges."""
+    rows = spark.range(700).selectExpr("id AS k", "id * 7919 % 701 AS v")
+    rows.coalesce(1).write.parquet(str(tmp_path / "t"))
+    spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("t")
+    query = (
+        "SELECT k, sum(v) OVER (ORDER BY k) AS run, "
+        "max(v) OVER (ORDER BY k ROWS BETWEEN 40 PRECEDING AND 3 FOLLOWING) AS near FROM t"
+    )
+    run = whence.capture(spark.sql(query), archive=tmp_path / "a", mode="eager", seal=True)
+    archive = whence.open(tmp_path / "a")
+    assert len(edges(archive)) < 700 * 45
+    assert archive.sealed.verify(tokens=True).ok
+    for row in (0, 15, 16, 400, 699):
+        reached = archive.sealed.closure(run.nodes(f"k = {row}"))
+        found = {node.row for node, _ in reached if node.form == "source"}
+        assert found == set(range(min(row + 4, 700)))
