@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from whence.algebra.canonical import row_sql
@@ -22,7 +22,7 @@ from test_archive_canonical import TYPES
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("WHENCE_CANONICAL_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("WHENCE_CANONICAL_EXAMPLES", "2"))
 
 # Every type Spark writes to Parquet, at its edges.
 HARD = """
@@ -95,11 +95,12 @@ def test_hard_values(utc: Any, tmp_path: Path) -> None:
 @settings(
     deadline=None,
     max_examples=EXAMPLES,
+    phases=(Phase.explicit, Phase.generate),  # to shrink, a Spark job per try takes too long
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.data())
 def test_any_values(utc: Any, tmp_path: Path, data: st.DataObject) -> None:
-    size = 20
+    size = 8
     columns = {}
     for name, (_, arrow, values) in TYPES.items():
         drawn = data.draw(st.lists(st.none() | values, min_size=size, max_size=size))

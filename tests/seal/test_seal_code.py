@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whence.plan import Column, Expression, Filter, Join, Source
+from whence.plan import Column, Expression, Filter, Join, Source, View
 from whence.plan.labels import label, text_digest, words
 from whence.spark.code import code_digest
 
@@ -121,6 +121,36 @@ def test_numbers_of_a_plan_do_not_count() -> None:
     assert one != label(joined(1, "a#1 < a#3", "left"))
     assert words(one.text) == "join inner, a@0 < a@1"
     assert text_digest(one.text) == one.digest
+
+
+def qualified(text: str, left: str = "ref", right: str = "input") -> Join:
+    """A join of two views, each with a column a, under the names that a condition gives them."""
+    inputs = [source(3, 1, "a"), source(5, 2, "a")]
+    views = tuple(
+        View(id=f"view-{n}", node="View", output=inner.output, children=(inner,), name=name)
+        for n, name, inner in zip((2, 4), (left, right), inputs, strict=True)
+    )
+    return Join(
+        id="join-1",
+        node="Join",
+        output=(*inputs[0].output, *inputs[1].output),
+        children=views,
+        type="inner",
+        predicate=Expression(text),
+    )
+
+
+def test_aliases_of_a_plan_do_not_count() -> None:
+    """An outer query, or another name, changes how Spark calls the sides; not which they are."""
+    one = label(qualified("ref.a < input.a"))
+    assert words(one.text) == "join inner, a@0 < a@1"
+    assert one == label(qualified("sub.a < input.a"))
+    assert one == label(qualified("ref.a < other.a"))
+    assert one == label(qualified("l.a < r.a", "l", "r"))
+    assert one != label(qualified("input.a < ref.a"))
+    # Not certain: left as it is.
+    assert words(label(qualified("x.a < y.a")).text) == "join inner, x.a < y.a"
+    assert words(label(qualified("ref.a < 'input.a'")).text) == "join inner, a@0 < 'input.a'"
 
 
 def test_quoted_text_is_left_alone() -> None:

@@ -118,7 +118,10 @@ def stored_type(kind: Type) -> Type:
 # Tag and SQL of the text between the tag and the semicolon, by family.
 _SPARK = {
     "integer": ("i", "CAST({x} AS STRING)"),
-    "float": ("f", "format_string('%a', CAST({x} AS DOUBLE) + 0.0D)"),
+    "float": (  # of null, format_string makes text
+        "f",
+        "CASE WHEN {x} IS NOT NULL THEN format_string('%a', CAST({x} AS DOUBLE) + 0.0D) END",
+    ),
     "binary": ("x", "hex({x})"),
     "date": ("D", "CAST(unix_date({x}) AS STRING)"),
     "timestamp": ("t", "CAST(unix_micros({x}) AS STRING)"),

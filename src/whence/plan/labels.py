@@ -1,8 +1,8 @@
 """Labels: what names an operator in tokens, whatever the run, the machine and the plan around it.
 
-A label covers the operator's own expressions and the digests of the user code in them. Ids and
-column numbers that belong to one plan are left out: `a#12` becomes `a@0`, a column of its first
-input.
+A label covers the operator's own expressions and the digests of the user code in them. What belongs
+to one plan is left out: column numbers, and the aliases that tell a join's sides apart. `a#12` and
+`t1.a` become `a@0`, a column of the first input.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import Any
 
 from whence.plan import operators as ops
 from whence.plan.operators import Operator
+from whence.plan.tree import walk
 
 _QUOTED = re.compile(r"('(?:[^']|'')*')")
 _NUMBER = re.compile(r"#(\d+)\b")
+_QUALIFIED = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class _Rewriter:
                 taken[column.name] = order + 1
                 place = f"@{position}" + (f".{order}" if order else "")
                 self._places.setdefault(str(column.number), place)
+        self._sides = _sides(operator) if isinstance(operator, ops.Join) else {}
 
     def values(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -123,7 +126,41 @@ class _Rewriter:
         return "".join(part if part.startswith("'") else self._plain(part) for part in parts)
 
     def _plain(self, text: str) -> str:
-        return _NUMBER.sub(lambda found: self._places.get(found[1], ""), text)
+        text = _NUMBER.sub(lambda found: self._places.get(found[1], ""), text)
+        return _QUALIFIED.sub(self._unqualified, text)
+
+    def _unqualified(self, found: re.Match[str]) -> str:
+        side = self._sides.get((found[1], found[2]))
+        return found[0] if side is None else f"{found[2]}@{side}"
+
+
+def _sides(join: ops.Join) -> dict[tuple[str, str], int]:
+    """Which input a qualified name in a join's condition belongs to, where that is certain.
+
+    An alias is the name of a view or source below one side only; or the other of two aliases under
+    which a column that both sides have once is named. An outer query can rename either side.
+    """
+    outputs = [[column.name for column in child.output] for child in join.children]
+    names = [
+        {op.name for op in walk(c) if isinstance(op, ops.View | ops.Source)} for c in join.children
+    ]
+    text = "" if join.predicate is None else "".join(_QUOTED.split(join.predicate.text)[::2])
+    aliases: dict[str, list[str]] = {}
+    for alias, column in _QUALIFIED.findall(text):
+        once = all(output.count(column) == 1 for output in outputs)
+        if once and alias not in aliases.setdefault(column, []):
+            aliases[column].append(alias)
+    sides: dict[tuple[str, str], int] = {}
+    for column, found in aliases.items():
+        if any(alias in output for alias in found for output in outputs):
+            continue  # it may be a struct, and the column its field
+        known = {a: int(a in names[1]) for a in found if (a in names[0]) != (a in names[1])}
+        if len(found) == 2 and len(known) == 1:
+            ((alias, side),) = known.items()
+            known[next(a for a in found if a != alias)] = 1 - side
+        if len(found) <= 2 and len(set(known.values())) == len(known):
+            sides.update({(alias, column): side for alias, side in known.items()})
+    return sides
 
 
 def _words(value: Any) -> str:

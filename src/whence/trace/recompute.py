@@ -32,7 +32,7 @@ def _leaves(tables: Tables, table: PTable, report: Verification) -> dict[int, by
     )
     leaves = {i for (i,) in used if i is not None and table.located(i) is not None}
     try:
-        again = Recomputed(tables, table).of(leaves | set(stored))
+        again = Recomputed(tables, table, checked=report.sources > 0).of(leaves | set(stored))
     except WhenceError as error:
         report.add("sources", f"tokens of their rows cannot be computed again: {error}")
         return stored

@@ -27,6 +27,12 @@ class Found:
     edges: list[DataFrame] = field(default_factory=list)
     labels: set[NewLabel] = field(default_factory=set)
     levels: int = 0
+    met: int = 0
+
+    def number(self) -> int:
+        """A number for a place where nodes are met."""
+        self.met += 1
+        return self.met
 
     @staticmethod
     def keep(frame: DataFrame) -> DataFrame:
@@ -55,7 +61,7 @@ class BagHashes:
         entries = self._entries(members, name)
         hashes = self.found.keep(self._hashed(entries))
         bits = self.settings.bits
-        e = len(self.found.nodes)
+        e = self.found.number()
         first = hashes.groupBy("f").agg(F.min("k").alias("k"), F.first("s").alias("s"))
         self.found.nodes.append(
             first.selectExpr(

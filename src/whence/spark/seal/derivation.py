@@ -113,9 +113,20 @@ class Nesting:
         return self._nest(self._plan, _parts(shape))
 
     def member(self, group: str, element: Witness) -> Derivation:
-        """The derivation of a member of an operator's group."""
-        operator = self._operators.get(group.split("/", 1)[0], self._plan)
-        return self._nest(operator, _parts(element))
+        """The derivation of a member of an operator's group: a row of one of its inputs.
+
+        The members behind a scalar subquery, and those of the whole result, are rows of the
+        operator itself.
+        """
+        name, _, side = group.partition("/")
+        operator = self._operators.get(name)
+        parts = _parts(element)
+        if operator is not None and side != "scalar":
+            anchors = frozenset[str]().union(*(_anchors(part) for part in parts))
+            for inner in operator.inputs:
+                if anchors <= self._below[inner.id]:
+                    return self._nest(inner, parts)
+        return self._nest(operator or self._plan, parts)
 
     def _label(self, operator: Operator, role: str = "") -> Label:
         return label(operator, self._code.get(operator.id, ()), role)

@@ -81,37 +81,35 @@ class Evaluator:
         frame, part, level = self._part(frame, derivation, nodes)
         if nodes or keep:
             frame = self._found.keep(frame)
-        for node in nodes:
-            self._read_off(frame, node)
+        if nodes:
+            self._read_off(frame, nodes)
         self._found.levels = max(self._found.levels, level)
         return frame, part, level
 
-    def _read_off(self, frame: DataFrame, node: _Node) -> None:
-        e = len(self._found.nodes)
-        self._found.labels.add(node.label)
-        rows = frame.where(f"`{node.part}f` IS NOT NULL").dropDuplicates([f"{node.part}f"])
-        self._found.nodes.append(self._nodes(rows, node, e))
-        if not node.inputs:
-            return
-        items = ", ".join(
-            f"named_struct('f', `{part}f`, 'i', `{part}i`, 'idx', CAST({index} AS INT))"
-            for part, index in node.inputs
-        )
-        edges = rows.selectExpr(f"`{node.part}f` AS d", f"explode(array({items})) AS x")
-        self._found.edges.append(
-            edges.where("x.f IS NOT NULL").selectExpr(
-                "d", f"{e} AS e", "x.f", "x.i", "x.idx", "1L AS times", "true AS contributes"
+    def _read_off(self, frame: DataFrame, nodes: list[_Node]) -> None:
+        """The nodes of a finished scope and their edges, all in one pass."""
+        found, inputs = [], []
+        for node in nodes:
+            e = self._found.number()
+            self._found.labels.add(node.label)
+            found.append(
+                f"named_struct('f', `{node.part}f`, 's', {self._token(node.part)}, "
+                f"'label', '{node.label.digest}', 'shape', '{node.label.shape}', "
+                f"'level', {node.level}, 'e', {e})"
             )
-        )
-
-    def _nodes(self, rows: DataFrame, node: _Node, e: int) -> DataFrame:
-        return rows.selectExpr(
-            f"`{node.part}f` AS f",
-            f"{self._token(node.part)} AS s",
-            f"'{node.label.digest}' AS label",
-            f"'{node.label.shape}' AS shape",
-            f"{node.level} AS level",
-            f"{e} AS e",
+            inputs += [
+                f"named_struct('d', `{node.part}f`, 'e', {e}, 'f', `{part}f`, 'i', `{part}i`, "
+                f"'idx', CAST({index} AS INT))"
+                for part, index in node.inputs
+            ]
+        rows = frame.selectExpr(f"inline(array({', '.join(found)}))")
+        self._found.nodes.append(rows.where("f IS NOT NULL"))
+        if not inputs:
+            return
+        edges = frame.selectExpr(f"inline(array({', '.join(inputs)}))")
+        edges = edges.where("d IS NOT NULL AND f IS NOT NULL").dropDuplicates(["d", "e", "idx"])
+        self._found.edges.append(
+            edges.selectExpr("d", "e", "f", "i", "idx", "1L AS times", "true AS contributes")
         )
 
     # --- Parts ------------------------------------------------------------------------------

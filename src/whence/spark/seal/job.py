@@ -37,6 +37,8 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
+    # A checkpoint of a union can fail over constraints, which are of no use here.
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 
 

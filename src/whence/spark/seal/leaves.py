@@ -7,6 +7,7 @@ node: the first one's, or that of the equal row which is stored already.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,12 +35,13 @@ class Leaves:
 
     def add(self, inputs: dict[str, Input], used: dict[str, DataFrame]) -> None:
         """Make the tables of some datasets from the locators that are used."""
+        if not inputs:
+            return
+        counts = self._counts(list(inputs), used)
         tables = {
-            dataset: self._hashed(dataset, found, used[dataset])
+            dataset: self._hashed(dataset, found, used[dataset], counts[dataset])
             for dataset, found in inputs.items()
         }
-        if not tables:
-            return
         union = None
         for number, table in enumerate(tables.values()):
             part = table.withColumn("d", F.lit(number))
@@ -53,10 +55,18 @@ class Leaves:
         for number, dataset in enumerate(tables):
             self.tables[dataset] = hashed.where(F.col("d") == number).drop("d")
 
-    def _hashed(self, dataset: str, found: Input, used: DataFrame) -> DataFrame:
+    def _counts(self, datasets: list[str], used: dict[str, DataFrame]) -> dict[str, int]:
+        """How many locators are used of each dataset, counted in one job."""
+        if self.small:
+            return dict.fromkeys(datasets, 0)
+        marked = [used[d].select(F.lit(number).alias("n")) for number, d in enumerate(datasets)]
+        union = reduce(DataFrame.unionByName, marked)
+        found = {row.n: row["count"] for row in union.groupBy("n").count().collect()}
+        return {dataset: found.get(number, 0) for number, dataset in enumerate(datasets)}
+
+    def _hashed(self, dataset: str, found: Input, used: DataFrame, count: int) -> DataFrame:
         ranges = self._ledger.ranges(dataset)
         frame = located(self._gateway, found.stored, found.paths)
-        count = 0 if self.small else used.count()
         if count <= _BROADCAST:
             self.few.add(dataset)
             used = F.broadcast(used)
