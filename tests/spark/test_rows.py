@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import (
     Row,
@@ -200,8 +201,7 @@ def test_semi_join_over_sample_with_replacement(workshop: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EVERY)
 @few
-@given(tables=TABLES, mode=ANY_MODE)
+@given(name=st.sampled_from(sorted(EVERY)), tables=TABLES, mode=ANY_MODE)
 def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
     check(workshop, EVERY[name], tables, [mode])

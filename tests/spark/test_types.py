@@ -66,7 +66,7 @@ def assert_shown(run: Any, frame: Any) -> None:
     ("kind", "mode"),
     [
         *((kind, "eager") for kind in KEYS),
-        *((kind, MODES[-1 - i % 2]) for i, kind in enumerate(KEYS)),
+        *((kind, MODES[1 + i % 2]) for i, kind in enumerate([*KEYS][::3])),
     ],
 )
 def test_group_by_a_key_of_any_type(workshop: Workshop, kind: str, mode: str) -> None:

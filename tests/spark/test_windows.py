@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import Table, Values, jointly, nulls_first, over, where, windows
 
@@ -165,8 +166,7 @@ def test_window(workshop: Any, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PIPELINES)
 @few
-@given(tables=TABLES, mode=ANY_MODE)
+@given(name=st.sampled_from(sorted(PIPELINES)), tables=TABLES, mode=ANY_MODE)
 def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
     check(workshop, PIPELINES[name], tables, [mode])
