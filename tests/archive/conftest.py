@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import chown, rmtree
@@ -94,7 +95,7 @@ def new_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     server: str = request.getfixturevalue("postgresql")
 
     def place() -> Place:
-        name = f"archive_{next(numbers)}"
+        name = f"archive_{uuid.uuid4().hex}"  # the server outlives this fixture
         with psycopg.connect(server.replace("+psycopg", "")) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return Place(top / name, f"{server}&options=-csearch_path%3D{name}")
