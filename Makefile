@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types contracts bench docs golden clean java
+.PHONY: demo test test-full check lint types contracts bench docs golden clean java
 
 demo: java $(STAMP)
 	$(BIN)/python examples/late_orders/late_orders.py
@@ -13,10 +13,13 @@ demo: java $(STAMP)
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test: java lint types contracts
+	$(PYTEST) -m "not full"
+
+test-full: java lint types contracts
 	$(PYTEST)
 
 check: java lint types contracts
-	$(PYTEST) -m "not slow and not cluster and not postgresql"
+	$(PYTEST) -m "not slow and not full and not cluster and not postgresql"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

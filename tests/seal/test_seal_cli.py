@@ -14,6 +14,8 @@ import whence
 from whence.cli import app
 
 pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -88,6 +88,7 @@ def test_traced_rows_replay_in_duckdb(case):
     assert bool(failed) == (case.query == FAILS)
 
 
+@pytest.mark.full
 def test_all_modes_give_the_same_trace(case):
     rows = case.chosen()
     for chosen in (rows, rows[len(rows) // 2 :][:1]):
