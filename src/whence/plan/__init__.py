@@ -2,6 +2,7 @@
 
 from whence.plan.codec import from_json, to_json
 from whence.plan.operators import (
+    CHOOSING,
     Aggregate,
     AggregateCall,
     ArrayFunction,
@@ -41,6 +42,7 @@ from whence.plan.replay import non_monotonic, replay_grades, unsafe_paths
 from whence.plan.tree import by_id, find, map_plan, sources, walk
 
 __all__ = [
+    "CHOOSING",
     "Aggregate",
     "AggregateCall",
     "ArrayFunction",

@@ -36,6 +36,10 @@ class Expression:
         return self.text
 
 
+CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
+"""Aggregates that return the value of some row: that row contributes, the others influence."""
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """One aggregate function: `function` is Spark's class name, `column` the output that holds it.

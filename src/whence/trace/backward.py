@@ -161,12 +161,11 @@ class Backward:
         self._walk(inner, group.element, self._members(group, files, keys), branch)
 
     def _members(self, group: GroupShape, files: list[str], keys: str) -> str:
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         columns = [f"g.{quoted(name)}" for name in slots(group.element)]
         role = _role([f"g.{quoted(flag)}" for flag in group.flags], "k.")
         sql = (
             f"SELECT {', '.join([*columns, role])} FROM {keys} AS k "
-            f"JOIN read_parquet([{listed}]) AS g ON {membership(group, 'k', 'g')}"
+            f"JOIN {self._tables.scan(files)} AS g ON {membership(group, 'k', 'g')}"
         )
         return self._tables.table("members", sql)
 
@@ -196,7 +195,7 @@ class Backward:
         """Chosen rows of a run without witnesses: found again by their values."""
         keys, files, group = self.lazy_members(view, output, chosen)
         scope = self._members(group, files, keys)
-        self._check_all_found(view, files, keys)
+        self.check_all_found(view, files, keys)
         return scope, group
 
     def lazy_members(
@@ -216,17 +215,16 @@ class Backward:
         )
         files, group = self.group_files(view, "root", keys)
         limited = any(isinstance(op, Limit | Offset) for op in walk(view.plan))
-        if limited and self._tables.count(_scan(files)) > self._tables.count(chosen):
+        if limited and self._tables.count(self._tables.scan(files)) > self._tables.count(chosen):
             # Equal rows beyond a limit were found as well: the limit must be kept.
             files, group = self.group_files(view, "root/limited", keys)
         return keys, files, group
 
-    def _check_all_found(self, view: StepView, files: list[str], keys: str) -> None:
+    def check_all_found(self, view: StepView, files: list[str], keys: str) -> None:
         """Note the rows that running again did not give: nothing can be said of them."""
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         (lost,) = self._tables.one(
             f"SELECT count(*) FROM {keys} "
-            f"WHERE kid NOT IN (SELECT kid FROM read_parquet([{listed}]))"
+            f"WHERE kid NOT IN (SELECT kid FROM {self._tables.scan(files)})"
         )
         if lost:
             self.lost.append((view.run.name, int(lost)))
@@ -288,11 +286,6 @@ def _branches(plan: Operator) -> dict[str, Branch]:
             for number, child in enumerate(operator.children):
                 found.update({inner.id: (operator.id, number) for inner in walk(child)})
     return found
-
-
-def _scan(files: list[str]) -> str:
-    listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
-    return f"read_parquet([{listed}])"
 
 
 def _role(flags: list[str], prefix: str = "") -> str:

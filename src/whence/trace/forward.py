@@ -116,10 +116,9 @@ class Forward:
 
     def _group_test(self, view: StepView, shape: Group, scope: str, wanted: dict[str, str]) -> str:
         files, group = self._groups.group_files(view, shape.operator, None)
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         members = self._tables.table(
             "members",
-            f"SELECT row_number() OVER () AS __whence_member, * FROM read_parquet([{listed}])",
+            f"SELECT row_number() OVER () AS __whence_member, * FROM {self._tables.scan(files)}",
         )
         test = self._test(view, group.element, members, "__whence_member", wanted)
         if test == "false":
@@ -144,10 +143,9 @@ class Forward:
             output,
         )
         keys, files, group = self._groups.lazy_members(view, output, everything)
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         members = self._tables.table(
             "members",
-            f"SELECT row_number() OVER () AS __whence_member, * FROM read_parquet([{listed}])",
+            f"SELECT row_number() OVER () AS __whence_member, * FROM {self._tables.scan(files)}",
         )
         test = self._test(view, group.element, members, "__whence_member", wanted)
         physical = [quoted(p) for p in output.properties["physical"]]

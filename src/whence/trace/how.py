@@ -54,9 +54,8 @@ class How:
 
     def _lazy(self, view: StepView, output: Dataset, chosen: str) -> list[Expression]:
         keys, files, group = self._backward.lazy_members(view, output, chosen)
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         found: dict[int, list[Expression]] = {}
-        for row in self._dicts(f"SELECT * FROM read_parquet([{listed}])"):
+        for row in self._dicts(f"SELECT * FROM {self._tables.scan(files)}"):
             found.setdefault(row["kid"], []).append(self.read(view, group.element, row))
         order = self._dicts(f"SELECT kid FROM {keys} ORDER BY kid")
         return [plus(found.get(key["kid"], [])) for key in order]
@@ -99,13 +98,12 @@ class How:
             return Zero()
         keys = self._keys_table(key)
         files, group = self._backward.group_files(view, shape.operator, keys)
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
         tests = [membership(group, "k", "g")]
         if group.flags:
             tests.append("(" + " OR ".join(f"g.{quoted(flag)}" for flag in group.flags) + ")")
         members = self._tables.table(
             "members",
-            f"SELECT g.* FROM {keys} AS k JOIN read_parquet([{listed}]) AS g "
+            f"SELECT g.* FROM {keys} AS k JOIN {self._tables.scan(files)} AS g "
             f"ON {' AND '.join(tests)}",
         )
         order = ", ".join(quoted(s) for s in slots(group.element)) or "1"

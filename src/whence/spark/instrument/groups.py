@@ -8,12 +8,11 @@ from typing import Any
 
 from whence import plan as ops
 from whence.algebra.witness import Collected, Members
+from whence.plan import CHOOSING
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
 from whence.spark.instrument.traced import Context, Traced, group_slot, own_slots
 
-# Aggregates that return the value of some row: that row contributes, the others influence.
-CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
 # The second half of a pivot: groups under a value that is not listed are only looked at.
 PIVOT = "PivotFirst"
 

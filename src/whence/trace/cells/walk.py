@@ -16,36 +16,23 @@ from whence.algebra.witness import (
     Choice,
     Collected,
     Group,
-    GroupShape,
     Item,
     Members,
     Nothing,
-    Product,
     Row,
     Witness,
-    product,
     slots,
     walk,
 )
 from whence.plan import Operator
 from whence.plan.paths import Item as ItemStep
+from whence.plan.paths import Move
 from whence.trace.backward import ROLE, Backward
-from whence.trace.cells.marks import Mark, Passed, held, moves_of, plain, through
+from whence.trace.cells.marks import Mark, Passed, held, moves_of, through
+from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView, membership, step_view
-from whence.trace.tables import LOCATOR, Tables, quoted
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Rows of an operator's output: a table with their numbers and slots, and the slots' shape.
-
-    `scopes` has the slots of each operator below, as far as this witness knows them.
-    """
-
-    table: str
-    shape: Witness
-    scopes: Mapping[str, tuple[str, ...]]
+from whence.trace.tables import LOCATOR, Tables, quoted, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +84,7 @@ class Walk:
         dataset = self._tables.archive.dataset(view.step.output)
         chosen = self._tables.table("chosen", f"SELECT locator, true AS role FROM {rows}")
         keys, files, group = self._backward.lazy_members(view, dataset, chosen)
+        self._backward.check_all_found(view, files, keys)
         physical = [quoted(p) for p in dataset.properties["physical"]]
         found = self._tables.at(dataset, physical or ["true AS x"], rows)
         same = [f"r.{p} IS NOT DISTINCT FROM k.k{i}" for i, p in enumerate(physical)]
@@ -104,7 +92,7 @@ class Walk:
         sql = (
             f"SELECT c.{ROW}{names} FROM ({found}) AS r JOIN {rows} AS c "
             f"ON c.locator = r.{LOCATOR} JOIN {keys} AS k ON {' AND '.join(same) or 'true'} "
-            f"JOIN {_scan(files)} AS g ON g.kid = k.kid"
+            f"JOIN {self._tables.scan(files)} AS g ON g.kid = k.kid"
         )
         return Scope(self._tables.table("scope", sql, dataset), group.element, group.scopes)
 
@@ -178,6 +166,7 @@ class Walk:
             if not moves:
                 found.setdefault(_owner(operator, mark.column), []).append(mark)
             for move in moves:
+                self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id, unnested):
                     known = self._tested(operator, passed)
                     found.setdefault(passed.input, []).append(known)
@@ -189,6 +178,12 @@ class Walk:
             found.setdefault(path.input or 0, []).append(everything.influence(path, operator.id))
         return found
 
+    def _note_choice(self, operator: Operator, move: Move) -> None:
+        """Which of several values was taken is told by data that is not at hand."""
+        if move.influences or (move.how == "copied" and len(move.inputs) > 1):
+            told = "which of several values was taken is not known, all count"
+            self.reasons[f"{operator.id}: {told}"] = None
+
     def _tested(self, operator: Operator, passed: Passed) -> Mark:
         """The mark, for those rows only whose positions the move is about."""
         if passed.unknown:
@@ -196,7 +191,7 @@ class Walk:
         if not passed.tests:
             return passed.mark
         tests = " AND ".join(
-            f"{step.column} = {value if isinstance(value, int) else _text(value)}"
+            f"{step.column} = {value if isinstance(value, int) else text(value)}"
             for step, value in passed.tests
         )
         table = self._tables.table("mark", f"SELECT * FROM {passed.mark.table} WHERE {tests}")
@@ -208,7 +203,7 @@ class Walk:
         """Go on into children whose rows are in the same scope, and into subqueries."""
         for number, child in enumerate(operator.children):
             if marks.get(number):
-                self._visit(view, child, _part(scope, child), marks[number])
+                self._visit(view, child, part(scope, child), marks[number])
         self._subqueries(view, operator, scope, marks)
 
     def _subqueries(
@@ -217,31 +212,29 @@ class Walk:
         for number, subquery in enumerate(operator.subqueries, len(operator.children)):
             if not marks.get(number):
                 continue
-            group = _group(scope.shape, f"{subquery.id}/scalar")
+            group = group_of(scope.shape, f"{subquery.id}/scalar")
             if group is None:
-                self._visit(view, subquery, _row_of(scope, subquery), marks[number])
+                self._visit(view, subquery, row_of(scope, subquery), marks[number])
                 continue
             below, asked = subquery, marks[number]
-            members, shape = self._members(view, scope, group)
+            inner = self._members(view, scope, group)
             while isinstance(below, ops.Project | ops.View) and not below.subqueries:
                 asked = self._back(below, scope, asked).get(0, [])
                 below = below.children[0]
-            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
             if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
                 self._into_members(view, below, inner, asked)
             else:
-                moved = [self._to_members(mark, members) for mark in asked]
+                moved = [self._to_members(mark, inner.table) for mark in asked]
                 self._visit(view, below, inner, moved)
 
     def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
         found = self._back(operator, scope, marks)
         if operator.type in ("semi", "existence", "anti"):
             looked = found.pop(1, [])
-            group = _group(scope.shape, operator.id)
+            group = group_of(scope.shape, operator.id)
             if group is not None and looked:
-                members, shape = self._members(view, scope, group)
-                inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
-                moved = [self._to_members(mark, members) for mark in looked]
+                inner = self._members(view, scope, group)
+                moved = [self._to_members(mark, inner.table) for mark in looked]
                 self._visit(view, operator.children[1], inner, moved)
         self._children(view, operator, scope, found)
 
@@ -264,7 +257,7 @@ class Walk:
     def _generate(
         self, view: StepView, operator: ops.Generate, scope: Scope, marks: list[Mark]
     ) -> None:
-        item = next((p for p in walk(scope.shape) if _is_item(p, operator.id)), None)
+        item = next((p for p in walk(scope.shape) if is_item(p, operator.id)), None)
         position: PlaceStep = ItemStep()
         table = scope.table
         if isinstance(item, Item) and item.slot is not None:
@@ -273,8 +266,6 @@ class Walk:
                 "items",
                 f"SELECT *, {quoted(item.slot)} AS {position.column} FROM {scope.table}",
             )
-        elif operator.function not in ("Stack",):
-            position = ItemStep()
         inner = Scope(table, scope.shape, scope.scopes)
         taken = [self._holding(mark, position, table) for mark in marks]
         found = self._back(operator, inner, taken, position)
@@ -293,7 +284,7 @@ class Walk:
 
     def _set(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
         for number, side in enumerate(("left", "right")):
-            group = _group(scope.shape, f"{operator.id}/{side}")
+            group = group_of(scope.shape, f"{operator.id}/{side}")
             if group is None:
                 continue
             child = operator.children[number]
@@ -301,14 +292,13 @@ class Walk:
                 out.number: own.number
                 for out, own in zip(operator.output, child.output, strict=True)
             }
-            members, shape = self._members(view, scope, group)
-            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            inner = self._members(view, scope, group)
             moved = [
-                replace(self._to_members(mark, members), column=columns[mark.column])
+                replace(self._to_members(mark, inner.table), column=columns[mark.column])
                 for mark in marks
             ]
             looked = [
-                Mark(column.number, (), members, False, frozenset({operator.id}))
+                Mark(column.number, (), inner.table, False, frozenset({operator.id}))
                 for column in child.output
             ]
             self._visit(view, child, inner, moved + looked)
@@ -331,7 +321,7 @@ class Walk:
         for number, child in enumerate(operator.children):
             inner = self._side(view, operator, scope, number)
             if inner is None:
-                self._visit(view, child, _part(scope, child), found.get(number, []))
+                self._visit(view, child, part(scope, child), found.get(number, []))
                 continue
             moved = [self._to_members(mark, inner.table) for mark in found.get(number, [])]
             self._visit(view, child, inner, moved)
@@ -345,11 +335,10 @@ class Walk:
             )
             scope, shape = replace(scope, table=table), shape.branches[number]
         own = [p for p in walk(shape) if isinstance(p, Group)]
-        sides = [g for g in own if _is_side(g.operator, operator.id, number)] or own
+        sides = [g for g in own if is_side(g.operator, operator.id, number)] or own
         if not sides:
             return None
-        members, group = self._members(view, scope, sides[0])
-        return Scope(members, group.element, {**scope.scopes, **group.scopes})
+        return self._members(view, scope, sides[0])
 
     # --- Groups -----------------------------------------------------------------------------
 
@@ -361,7 +350,7 @@ class Walk:
         asked = [mark for mark in marks if mark.column in made]
         child = operator.children[0]
         if own:
-            self._visit(view, child, _part(scope, child), own)
+            self._visit(view, child, part(scope, child), own)
         if not asked:
             return
         frames = [
@@ -370,11 +359,12 @@ class Walk:
         found = self._back(replace(operator, decides=()), scope, asked).get(0, [])
         if len(frames) > 1:
             self.reasons[f"{operator.id}: rows of all its frames count"] = None
-        self._visit(view, child, _part(scope, child), found)
+        # The row itself is only looked at, unless it is in a frame.
+        looked = [replace(mark, contributing=False) for mark in found]
+        self._visit(view, child, part(scope, child), looked if frames else found)
         for frame in frames:
-            members, shape = self._members(view, scope, frame)
-            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
-            moved = [self._to_members(mark, members) for mark in found]
+            inner = self._members(view, scope, frame)
+            moved = [self._to_members(mark, inner.table) for mark in found]
             self._visit(view, child, inner, moved)
 
     def _aggregate(
@@ -394,8 +384,7 @@ class Walk:
             inner = Scope(self._listed(scope, part), part.element, scope.scopes)
             self._into_members(view, operator, inner, marks, part.collected)
         elif part is not None:
-            members, shape = self._members(view, scope, part)
-            inner = Scope(members, shape.element, {**scope.scopes, **shape.scopes})
+            inner = self._members(view, scope, part)
             self._into_members(view, operator, inner, marks)
 
     def _into_members(
@@ -418,7 +407,10 @@ class Walk:
         picked: list[Mark] = []
         items = {entry.column: entry for entry in collected}
         for mark in values:
+            if any(_picks(call) for call in operator.aggregates if call.column == mark.column):
+                self.reasons[f"{operator.id}: rows whose value was not taken count too"] = None
             for move in moves_of(operator, mark):
+                self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
                     item = items.get(mark.column)
                     one = self._member_mark(operator, members, passed, move.positions, item)
@@ -439,7 +431,7 @@ class Walk:
         below += [everyone.influence(path, operator.id) for path in operator.decides]
         if operator.children:
             inner = replace(members, table=narrowed)
-            self._visit(view, operator.children[0], _part(inner, operator.children[0]), below)
+            self._visit(view, operator.children[0], part(inner, operator.children[0]), below)
 
     def _key_marks(self, operator: ops.Aggregate, mark: Mark, used: str) -> list[Mark]:
         columns = ", ".join(f"m.{name}" for name in held(mark.steps))
@@ -511,7 +503,7 @@ class Walk:
             f"unnest({slot}) AS m FROM {scope.table})",
         )
 
-    def _members(self, view: StepView, scope: Scope, group: Group) -> tuple[str, GroupShape]:
+    def _members(self, view: StepView, scope: Scope, group: Group) -> Scope:
         """The members of groups that a scope refers to by key."""
         slot = quoted(group.slot)
         keys = self._tables.table(
@@ -524,44 +516,13 @@ class Walk:
         table = self._tables.table(
             "members",
             f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names} "
-            f"FROM {scope.table} AS s JOIN {_scan(files)} AS g "
+            f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
             f"ON {membership(shape, f's.{slot}', 'g')}",
         )
-        return table, shape
+        return Scope(table, shape.element, {**scope.scopes, **shape.scopes})
 
 
-# --- Shapes ---------------------------------------------------------------------------------
-
-
-def _part(scope: Scope, child: Operator) -> Scope:
-    """The same rows with the part of the witness that a child made."""
-    own = set(scope.scopes.get(child.id, ()))
-    shape = scope.shape
-    parts = shape.parts if isinstance(shape, Product) else (shape,)
-    kept = [part for part in parts if set(slots(part)) <= own]
-    return replace(scope, shape=product(*kept))
-
-
-def _row_of(scope: Scope, subquery: Operator) -> Scope:
-    """The same rows with the one row of a subquery that was captured as a step of its own."""
-    own = {source.id for source in ops.sources(subquery)}
-    for part in walk(scope.shape):
-        if isinstance(part, Row) and part.source in own:
-            return replace(scope, shape=part)
-    return replace(scope, shape=Nothing())
-
-
-def _group(shape: Witness, operator: str) -> Group | None:
-    return next((p for p in walk(shape) if isinstance(p, Group) and p.operator == operator), None)
-
-
-def _is_item(part: Witness, operator: str) -> bool:
-    return isinstance(part, Item) and part.operator == operator
-
-
-def _is_side(group: str, operator: str, number: int) -> bool:
-    name, _, side = group.partition("/")
-    return name == operator and side in ("", ("left", "right")[number])
+# --- Columns, calls and places ----------------------------------------------------------------
 
 
 def _owner(operator: Operator, column: int) -> int:
@@ -604,6 +565,11 @@ def _placed(members: Scope, collected: Collected) -> str:
     )
 
 
+def _picks(call: ops.AggregateCall) -> bool:
+    """Whether an aggregate takes the values of some rows of a group only."""
+    return call.filter is not None or call.function in ops.CHOOSING
+
+
 def _number(step: PlaceStep | None) -> int:
     assert isinstance(step, ItemStep) and step.position is not None
     return step.position
@@ -611,14 +577,3 @@ def _number(step: PlaceStep | None) -> int:
 
 def _union_of(column: str, tables: Sequence[str]) -> str:
     return " UNION ".join(f"SELECT {column} FROM {table}" for table in tables)
-
-
-def _scan(files: Sequence[str]) -> str:
-    return "read_parquet([" + ", ".join(_text(file) for file in files) + "])"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-__all__ = ["Mark", "Reached", "Scope", "Walk", "plain"]
