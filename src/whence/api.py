@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import sys
-import time
 from collections.abc import Callable
 from datetime import datetime
-from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from whence import plan as ops
 from whence.archive import Archive as Store
 from whence.archive import Dataset, GcReport
 from whence.archive import Run as StoredRun
+from whence.capturing import Mode
 from whence.errors import (
-    CaptureError,
     SelectionError,
     UnknownNameError,
-    UnsupportedError,
-    WhenceError,
 )
 from whence.trace.answer import Impact, Trace, output_rows
 from whence.trace.backward import Backward
+from whence.trace.choose import Selection, choose
 from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
 from whence.trace.patterns import Pattern
 from whence.trace.steps import StepView, step_view
-from whence.trace.tables import LOCATOR, Tables, check_source, quoted
-from whence.wiring import Engine, Shelf, commit, to_stored
+from whence.trace.tables import Tables, check_source
+from whence.wiring import Engine, to_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,10 +41,7 @@ if TYPE_CHECKING:
     from whence.archive.verify import Verification
     from whence.replay import Check
     from whence.sealed import Divergence, Sealed, Use
-    from whence.spark.followed import Follow
 
-Mode = Literal["eager", "lazy", "auto"]
-Selection = Any
 DEFAULT_ARCHIVE = "provenance"
 
 
@@ -73,22 +66,11 @@ def capture(
     catalog shall not lie in the folder. Progress is shown on a terminal unless `progress` says no.
     With `seal` the run is sealed at once; see `Run.seal`.
     """
-    from whence.spark.capture import Capture
-    from whence.spark.gateway import Gateway, spark_errors
+    from whence.capturing import capture_frame
+    from whence.present.progress import Progress
 
-    if mode not in ("eager", "lazy", "auto"):
-        raise SelectionError(f"unknown mode {mode!r}; it is 'eager', 'lazy' or 'auto'")
-    started = time.monotonic()
-    with spark_errors("the run was being captured", CaptureError, own=True):
-        _check_frame(frame)
-        gateway = Gateway(frame.sparkSession)
-        store = Store.open(archive, catalog=catalog, create=True)
-        with store.writer(name, mode) as writer, _Report(progress) as report:
-            shelf = Shelf(store, writer)
-            limit = _list_below(list_below)
-            steps = Capture(gateway, shelf, mode, report, _follow(), limit).run(frame)
-            report("committing")
-            stored = commit(writer, shelf, steps, time.monotonic() - started, gateway)
+    with Progress(progress) as report:
+        store, stored = capture_frame(frame, name, archive, catalog, mode, list_below, report)
     run = Run(Archive(store), stored, frame.sparkSession)
     if seal:
         run.seal(progress=progress)
@@ -104,21 +86,9 @@ def capture_arrays(
     gives an array, or several in a tuple or dict, all with as many rows: the columns of the run's
     output. The run is kept in the archive of the runs it builds on. Starts no JVM.
     """
-    from whence.arrayrun import archive_of, write_run
-    from whence.spark.pickles import dumps
+    from whence.capturing import capture_function
 
-    started = time.monotonic()
-    archive: Archive = archive_of([args, kwargs])
-    import numpy
-
-    with archive.store.writer(name, "eager") as writer:
-        write_run(writer, archive.tables, function, args, kwargs, dumps)
-        versions = {
-            "whence": metadata.version("whence"),
-            "numpy": numpy.__version__,
-            "python": platform.python_version(),
-        }
-        stored = writer.commit(seconds=time.monotonic() - started, versions=versions)
+    archive, stored = capture_function(function, args, kwargs, name)
     return Run(archive, stored)
 
 
@@ -231,7 +201,9 @@ class Archive:
             run = Run(self, stored)
             if any(dataset.name == source for dataset in run.sources()):
                 dataset = run._source(source)
-                rows = self.tables.run(f"SELECT locator FROM {run._select(dataset, selection)}")
+                tables = self.tables.fork()
+                chosen = run._select(tables, dataset, selection)
+                rows = tables.run(f"SELECT locator FROM {chosen}")
                 return self.sealed.uses(dataset, [row[0] for row in rows])
         names = {d.name for d in self._store.datasets() if d.kind in ("source", "snapshot")}
         raise UnknownNameError("source", source, sorted(names))
@@ -306,7 +278,8 @@ class Run:
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table, without Spark."""
-        return output_rows(self._tables, self._output, self._chosen(None))
+        tables = self._tables.fork()
+        return output_rows(tables, self._output, self._chosen(tables, None))
 
     def array(self, column: str) -> Any:
         """A column of the output as a NumPy array that remembers its rows.
@@ -333,19 +306,20 @@ class Run:
         A selection is SQL text over the output columns, a Column, a DataFrame, a list of rows, or
         a tree pattern (`whence.pattern`), which asks for cells and nested items alone.
         """
+        tables = self._tables.fork()
         if isinstance(selection, Pattern):
-            return self._trace_cells(selection)
-        return self._trace(self._chosen(selection))
+            return self._trace_cells(tables, selection)
+        return self._trace(tables, self._chosen(tables, selection))
 
     def impact(self, source: str, selection: Selection = None) -> Impact:
         """The output rows that the selected rows of a source took part in."""
         dataset = self._source(source)
         check_source(dataset)
-        rows = self._select(dataset, selection)
-        groups = Backward(self._tables, self._engine)
-        forward = Forward(self._tables, groups)
+        tables = self._tables.fork()
+        rows = self._select(tables, dataset, selection)
+        forward = Forward(tables, Backward(tables, self._engine))
         found = forward.output_rows(self._view, {dataset.id: rows})
-        return Impact(self._tables, forward, dataset.name, self._tables.count(rows), found)
+        return Impact(tables, forward, dataset.name, tables.count(rows), found)
 
     def seal(
         self,
@@ -362,10 +336,11 @@ class Run:
         `leaf_digests` say how tokens are made; an archive's first seal fixes them. Runs that this
         one builds on are sealed first. Sealing a sealed run gives its seal.
         """
+        from whence.present.progress import Progress
         from whence.sealing import seal_run, settings_from
 
         settings = settings_from(scheme, bits, leaf_digests)
-        with _Report(progress) as report, self._engine.at_work("the run was being sealed"):
+        with Progress(progress) as report, self._engine.at_work("the run was being sealed"):
             return seal_run(self.archive.tables, self._engine, self.stored, settings, key, report)
 
     def prove(self, selection: Selection, *, hide: bool = False) -> str:
@@ -375,12 +350,14 @@ class Run:
         """
         from whence.archive.proof import to_text
 
-        found = self.archive.sealed.prove(self.stored, self._output, self._chosen(selection), hide)
+        chosen = self._chosen(self._tables, selection)
+        found = self.archive.sealed.prove(self.stored, self._output, chosen, hide)
         return to_text(found)
 
     def nodes(self, selection: Selection = None) -> list[int]:
         """The ids of the nodes that the selected output rows are."""
-        chosen = self._tables.run(f"SELECT locator FROM {self._chosen(selection)}")
+        tables = self._tables.fork()
+        chosen = tables.run(f"SELECT locator FROM {self._chosen(tables, selection)}")
         return self.archive.sealed.nodes_of(self._output, [row[0] for row in chosen])
 
     def compare(self, other: Run, mine: Selection = None, theirs: Selection = None) -> Divergence:
@@ -396,20 +373,21 @@ class Run:
 
         if not isinstance(sample, int):
             raise SelectionError(f"sample is a number of rows, not {sample!r}")
-        chosen = self._tables.table(
+        tables = self._tables.fork()
+        chosen = tables.table(
             "sample",
-            f"SELECT locator, role FROM {self._chosen(None)} "
+            f"SELECT locator, role FROM {self._chosen(tables, None)} "
             f"ORDER BY hash(locator) LIMIT {max(0, sample)}",
         )
         results = []
         reasons = list(guarantee_of([self._view], one_row=True)[1])
-        for (locator,) in self._tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
-            one = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
-            row = output_rows(self._tables, self._output, one).to_pylist()[0]
-            trace = self._trace(one)
+        for (locator,) in tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
+            one = tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
+            row = output_rows(tables, self._output, one).to_pylist()[0]
+            trace = self._trace(tables, one)
             reasons += trace.replay_reasons
             with self._engine.at_work("a row was being replayed"):
-                results.append(replay_row(self._tables, self._engine, self._view, trace, row))
+                results.append(replay_row(tables, self._engine, self._view, trace, row))
         return Check(tuple(results), not reasons, tuple(dict.fromkeys(reasons)))
 
     # --- Inside -----------------------------------------------------------------------------
@@ -418,24 +396,23 @@ class Run:
     def _tables(self) -> Tables:
         return self.archive.tables
 
-    @property
+    @cached_property
     def _view(self) -> StepView:
         return step_view(self.stored, self.stored.steps[-1])
 
-    @property
+    @cached_property
     def _output(self) -> Dataset:
         return self.archive.store.dataset(self.stored.output)
 
-    def _trace(self, chosen: str) -> Trace:
-        backward = Backward(self._tables, self._engine)
+    def _trace(self, tables: Tables, chosen: str) -> Trace:
+        backward = Backward(tables, self._engine)
         backward.from_output(self._view, chosen)
-        return Trace(self._tables, self._view, chosen, backward, html=_html)
+        return Trace(tables, self._view, chosen, backward, html=_html)
 
-    def _trace_cells(self, pattern: Pattern) -> Trace:
+    def _trace_cells(self, tables: Tables, pattern: Pattern) -> Trace:
         from whence.trace.cells import cells_of
         from whence.trace.patterns.match import Matcher
 
-        tables = self._tables
         schema = json.loads(self._output.schema)
         matched = Matcher(tables, self._output, schema).match(pattern)
         chosen = tables.table("chosen", f"SELECT rid AS locator, true AS role FROM {matched.rows}")
@@ -443,8 +420,12 @@ class Run:
         cells = cells_of(tables, backward, self._view, chosen, matched.chosen)
         return Trace(tables, self._view, chosen, backward, cells, html=_html)
 
-    def _chosen(self, selection: Selection) -> str:
-        return self._select(self._output, selection)
+    def _select(self, tables: Tables, dataset: Dataset, selection: Selection) -> str:
+        """A table with the locators of a dataset's selected rows."""
+        return choose(tables, dataset, selection, self._engine.column_text)
+
+    def _chosen(self, tables: Tables, selection: Selection) -> str:
+        return self._select(tables, self._output, selection)
 
     def _source(self, name: str) -> Dataset:
         """A source by name, of this run or of the runs it builds on."""
@@ -465,125 +446,8 @@ class Run:
             raise UnknownNameError("source", name, found)
         return found[name]
 
-    def _select(self, dataset: Dataset, selection: Selection) -> str:
-        """A table with the locators of a dataset's selected rows."""
-        tables = self._tables
-        names, physical = _column_names(dataset)
-        items = [f"{quoted(p)} AS {quoted(n)}" for n, p in zip(names, physical, strict=True)]
-        rows = tables.rows(dataset, items or ["1 AS __whence_none"])
-        where = "true"
-        if selection is not None:
-            where = self._condition(selection, names)
-        try:
-            described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS r", dataset)
-            _check_boolean(selection, described[0][1])
-            sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
-            return tables.table("chosen", sql, dataset)
-        except WhenceError:
-            raise
-        except Exception as error:
-            raise SelectionError(
-                f"cannot select by {selection!r}: {str(error).splitlines()[0]}"
-            ) from error
-
-    def _condition(self, selection: Selection, names: list[str]) -> str:
-        from whence.trace.selection import as_table, condition, matching
-
-        if isinstance(selection, str):
-            return condition(selection, names)
-        if type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc"):
-            return condition(self._engine.gateway().column_text(selection), names)
-        table = as_table(selection)
-        name = self._tables.fresh("given")
-        self._tables.register(name, table)
-        return matching(name, table.column_names, names)
-
-
-class _Report:
-    """Says on a terminal what a capture is doing."""
-
-    def __init__(self, wanted: bool | None) -> None:
-        self._shown = sys.stderr.isatty() if wanted is None else wanted
-        self._status: Any = None
-
-    def __enter__(self) -> _Report:
-        if self._shown:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("whence: starting")
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def __call__(self, message: str) -> None:
-        if self._status is not None:
-            self._status.update(f"whence: {message}")
-
-
-def _follow() -> Follow:
-    """What follows Python functions that use tracked arrays."""
-    from whence.arrays.uses import uses_arrays
-    from whence.spark.followed import Follow
-
-    def groups(*args: Any) -> Any:
-        from whence.arrays.follow import follow_groups
-
-        return follow_groups(*args)
-
-    def batches(*args: Any) -> Any:
-        from whence.arrays.follow import follow_batches
-
-        return follow_batches(*args)
-
-    return Follow(uses_arrays, groups, batches)
-
-
-def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
-    import json
-
-    properties = dataset.properties
-    if "columns" in properties:
-        return list(properties["columns"]), list(properties["physical"])
-    names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
-    return names, names
-
 
 def _html(trace: Trace) -> str:
     from whence.present.html import trace_html
 
     return trace_html(trace)
-
-
-def _list_below(given: int | None) -> int:
-    """The size of sources below which the mode `auto` lists witnesses."""
-    if given is not None:
-        if not isinstance(given, int):
-            raise SelectionError(f"list_below is a number of bytes, not {given!r}")
-        return given
-    text = os.environ.get("WHENCE_LIST_BELOW", "")
-    if text and not text.isdigit():
-        raise SelectionError(f"WHENCE_LIST_BELOW is a number of bytes, not {text!r}")
-    return int(text) if text else 64 << 20
-
-
-def _check_frame(frame: Any) -> None:
-    kind = type(frame)
-    if "pyspark.sql.connect" in kind.__module__:
-        raise UnsupportedError(
-            "this frame belongs to a Spark Connect session, whose plans cannot be read from here; "
-            "run the pipeline in a classic session (SparkSession.builder.master(...))"
-        )
-    if not hasattr(frame, "_jdf"):
-        raise SelectionError(f"capture takes a Spark DataFrame, not {kind.__name__}")
-    if frame.isStreaming:
-        raise UnsupportedError(
-            "this is a streaming frame; capture inside foreachBatch, or read the data as a batch"
-        )
-
-
-def _check_boolean(selection: Selection, kind: str) -> None:
-    if kind not in ("BOOLEAN", '"NULL"'):
-        raise SelectionError(f"cannot select by {selection!r}: it is {kind}, not true or false")

@@ -94,6 +94,10 @@ class Engine:
             self._gateway = Gateway(session)
         return self._gateway
 
+    def column_text(self, column: Any) -> str:
+        """A Spark Column as Spark SQL text."""
+        return self.gateway().column_text(column)
+
     def frame(self, table: Any) -> DataFrame:
         """An Arrow table as a Spark DataFrame."""
         with self.at_work("traced rows were being handed over"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -25,6 +26,7 @@ class Archive:
         self._catalog = catalog
         self._checked = checked
         self._opened_storage: Storage | None = None
+        self._known: dict[str, Dataset] = {}
 
     @classmethod
     def open(
@@ -72,11 +74,19 @@ class Archive:
         return self._catalog.read(lambda connection: _find_run(connection, ref))
 
     def dataset(self, id: str) -> Dataset:
-        """The dataset with this id."""
-        found = self._datasets(format_1.datasets.c.id == id)
-        if not found:
-            raise UnknownNameError("dataset", id, [dataset.id for dataset in self.datasets()])
-        return found[0]
+        """The dataset with this id, which never changes once it is committed."""
+        known = self._known.get(id)
+        if known is None:
+            found = self._datasets(format_1.datasets.c.id == id)
+            if not found:
+                raise UnknownNameError("dataset", id, [dataset.id for dataset in self.datasets()])
+            known = self._known[id] = found[0]
+        return known
+
+    def gone(self, ids: Iterable[str]) -> None:
+        """Take note that datasets were removed."""
+        for id in ids:
+            self._known.pop(id, None)
 
     def datasets(self) -> list[Dataset]:
         """All datasets of committed runs."""

@@ -131,6 +131,7 @@ def commit(
         return sealer.insert(connection, sections, own, key, kind="forget")
 
     row = sealer.finish(write)
+    archive.gone([*removed, *(source.id for source in going.sources)])
     for dataset_id in removed:
         archive.storage.remove(layout.folder(dataset_id))
     return row

@@ -329,7 +329,8 @@ class Capture:
         frame = self._references(holders, group)
         kinds = frame.schema.simpleString()
         if "timestamp" not in kinds and "interval" not in kinds:
-            rows = [list(row) for row in frame.limit(_MAX_LITERALS + 1).collect()]
+            with self._gateway.job():
+                rows = [list(row) for row in frame.limit(_MAX_LITERALS + 1).collect()]
             literals = literal_rows(rows) if len(rows) <= _MAX_LITERALS else None
             if literals is not None:
                 return Bounds(self._gateway.values(literals, frame.schema), literals)

@@ -27,8 +27,7 @@ def read_output(
     wanted = _wanted(gateway, stored)
     columns = [have[p] for p in stored.properties["physical"]]
     plan = restored(gateway, plan, columns, wanted)
-    jvm = gateway.jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(jvm.ofRows(session._jsparkSession, plan), session)
+    return gateway.frame_in(plan, session)
 
 
 def _wanted(gateway: Gateway, stored: Stored) -> list[Any]:

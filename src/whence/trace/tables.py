@@ -66,15 +66,19 @@ def check_source(dataset: Dataset) -> None:
 class Tables:
     """One DuckDB connection over an archive's datasets."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, connection: Any = None) -> None:
         self.archive = archive
         import duckdb  # here, since opening an archive and listing runs does without it
 
-        self._connection = duckdb.connect(":memory:")
+        self._connection = connection or duckdb.connect(":memory:")
         self._unreadable = (duckdb.IOException, duckdb.InvalidInputException)
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0
         self._scratch: str | None = None
+
+    def fork(self) -> Tables:
+        """The same datasets for one question, whose tables are gone when its answer is."""
+        return Tables(self.archive, self._connection.cursor())
 
     def run(self, sql: str, dataset: Dataset | None = None) -> list[Any]:
         """All rows that SQL gives; a failure to read files names the dataset."""
