@@ -2,10 +2,10 @@
 
 import sys
 
-from benchmarks import arrays, seal, tpch_run, tweets
+from benchmarks import arrays, seal, tpch, tweets
 
 BENCHMARKS = {
-    "tpch": tpch_run.main,
+    "tpch": tpch.main,
     "arrays": arrays.main,
     "tweets": tweets.main,
     "seal": seal.main,

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 import whence
-from benchmarks.tpch_run import TABLES, query, session, tables
+from benchmarks.tpch import TABLES, query, session, tables
 
 SOURCES = {1: ["lineitem"], 3: ["customer", "orders", "lineitem"]}
 SOURCES[5] = [*SOURCES[3], "supplier", "nation", "region"]

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import whence
-from benchmarks.tpch_run import geometric_mean, session
+from benchmarks.tpch import geometric_mean, session
 
 WORDS = ("good", "day", "BTS", "coffee", "data", "spark", "rain", "late", "again", "hello")
 PADDING = 200

@@ -15,7 +15,7 @@ from whence.spark.read import Leaf, read_plan, source_names
 pytestmark = pytest.mark.spark
 
 GOLDEN = Path(__file__).parent / "golden"
-QUERIES = sorted((Path(__file__).parents[2] / "benchmarks" / "tpch").glob("*.sql"))
+QUERIES = sorted((Path(__file__).parents[2] / "benchmarks" / "queries").glob("*.sql"))
 
 
 def normalised(spark: Any, frame: Any) -> Any:

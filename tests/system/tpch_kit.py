@@ -12,7 +12,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 TABLES = ("lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region")
-_FOLDER = Path(__file__).parents[2] / "benchmarks" / "tpch"
+_FOLDER = Path(__file__).parents[2] / "benchmarks" / "queries"
 QUERIES = {path.stem: path.read_text() for path in sorted(_FOLDER.glob("q*.sql"))}
 FAILS = "q22"  # an average beside NOT EXISTS: its traces are right and do not replay
 EMPTY = "q17"  # no row passes its filters at this scale: a null that comes from nothing

@@ -4,10 +4,12 @@
 
 Each query writes its result as plain Parquet, then is captured in each mode, over and over; the
 ratio of a mode is its median time over the plain median. `fixed` is what capturing costs outside
-Spark's jobs: reading, instrumenting, committing.
+Spark's jobs: reading, instrumenting, committing. `trace` is the backward trace of one output row of
+the eager run, warm, with all its locators. Memory is the largest resident size of driver and JVM.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import shutil
@@ -15,17 +17,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import duckdb
+import psutil
 from pyspark.sql import SparkSession
 
 import whence
 from whence.spark.gateway import Gateway
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
-QUERIES = Path(__file__).parent / "tpch"
+QUERIES = Path(__file__).parent / "queries"
 
 
 def query(number: int) -> str:
@@ -75,8 +79,7 @@ def witness_size(run: whence.Run) -> tuple[int, int]:
     """Bytes of the slots of a run, and how many locators they hold."""
     store = run.archive.store
     size = locators = 0
-    step = run.stored.steps[-1]
-    for dataset_id in (step.output, *step.groups):
+    for dataset_id in [i for step in run.stored.steps for i in (step.output, *step.groups)]:
         for path in store.file_paths(store.dataset(dataset_id)):
             meta = duckdb.sql(
                 "SELECT coalesce(sum(total_compressed_size), 0), coalesce(sum(CASE WHEN "
@@ -88,6 +91,45 @@ def witness_size(run: whence.Run) -> tuple[int, int]:
             size += meta[0]
             locators += meta[1]
     return int(size), int(locators)
+
+
+def traced(run: whence.Run) -> float:
+    """Seconds for the trace of one row: the median of five, after a first one."""
+    row = run.to_arrow().slice(0, 1).to_pylist()
+    seconds = []
+    for _ in range(6):
+        started = time.monotonic()
+        trace = run.trace(row)
+        for rows in trace.values():
+            rows.locators()
+        seconds.append(time.monotonic() - started)
+    return statistics.median(seconds[1:])
+
+
+class Memory:
+    """The largest resident size, of this process and those it started, while it watches."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._own = psutil.Process()
+        self._done = threading.Event()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> "Memory":
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watch.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(0.2):
+            size = 0
+            for process in (self._own, *self._own.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    size += process.memory_info().rss
+            self.peak = max(self.peak, size)
 
 
 def measure(spark, number, modes, repeat, work) -> dict:
@@ -103,6 +145,7 @@ def measure(spark, number, modes, repeat, work) -> dict:
             fixed[mode].append(outside)
             if mode == "eager":
                 result["bytes"], result["locators"] = witness_size(run)
+                result["trace"] = traced(run)
     base = statistics.median(times["plain"])
     result["plain"] = base
     for mode in modes:
@@ -132,7 +175,7 @@ def main(arguments: list[str]) -> None:
     for table in TABLES:
         spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
     rows = []
-    with tempfile.TemporaryDirectory(dir=options.data) as scratch:
+    with tempfile.TemporaryDirectory(dir=options.data) as scratch, Memory() as memory:
         work = Path(scratch)
         for mode in ("plain", *options.modes):  # warm up
             sql = query(6)
@@ -152,6 +195,7 @@ def main(arguments: list[str]) -> None:
             f"{mode}: geometric mean {mean:.3f}, worst {worst[mode]:.2f} (Q{worst['query']}), "
             f"largest fixed cost {fixed:.2f} s"
         )
+    print(f"largest memory {memory.peak / 2**30:.1f} GiB")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     if options.markdown:
@@ -159,16 +203,18 @@ def main(arguments: list[str]) -> None:
 
 
 def _markdown(rows: list[dict], modes: list[str]) -> str:
-    names = ["query", "plain, s", *modes, *(f"{m} fixed, s" for m in modes), "bytes a locator"]
+    names = ["query", "plain, s", *modes, *(f"{m} fixed, s" for m in modes)]
+    names += ["bytes a locator", "trace, ms"]
     lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
     for row in rows:
         each = f"{row['bytes'] / row['locators']:.2f}" if row.get("locators") else "-"
         cells = [f"Q{row['query']}", f"{row['plain']:.2f}"]
         cells += [f"{row[mode]:.2f}" for mode in modes]
         cells += [f"{row[f'{mode}_fixed']:.2f}" for mode in modes]
-        lines.append("| " + " | ".join([*cells, each]) + " |")
+        took = f"{row['trace'] * 1000:.0f}" if "trace" in row else "-"
+        lines.append("| " + " | ".join([*cells, each, took]) + " |")
     means = [f"{geometric_mean([row[mode] for row in rows]):.2f}" for mode in modes]
-    blanks = [""] * (len(modes) + 1)
+    blanks = [""] * (len(modes) + 2)
     lines.append("| " + " | ".join(["geometric mean", "", *means, *blanks]) + " |")
     return "\n".join(lines) + "\n"
 
@@ -179,4 +225,6 @@ def _line(row: dict, modes: list[str]) -> str:
     if row.get("locators"):
         each = row["bytes"] / row["locators"]
         parts.append(f"{row['bytes']:,} bytes, {row['locators']:,} locators, {each:.2f} each")
+    if "trace" in row:
+        parts.append(f"trace {row['trace'] * 1000:.0f} ms")
     return "  ".join(parts)
