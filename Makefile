@@ -4,22 +4,23 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-full check lint types contracts bench docs golden clean java
+.PHONY: demo test check checks lint types contracts bench docs golden clean java
 
 demo: java $(STAMP)
 	$(BIN)/python examples/late_orders/late_orders.py
 
 # Two processes, each with its own Spark session; whole files, since they share what they set up.
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-test: java lint types contracts
-	$(PYTEST) -m "not full"
-
-test-full: java lint types contracts
+test: java $(STAMP)
+	$(MAKE) -j2 checks
 	$(PYTEST)
 
-check: java lint types contracts
-	$(PYTEST) -m "not slow and not full and not cluster and not postgresql"
+check: java $(STAMP)
+	$(MAKE) -j2 checks
+	$(PYTEST) -m "not slow and not cluster and not postgresql"
+
+checks: lint types contracts $(VENV)/spark.jsa
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -39,6 +40,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
+
+# Classes for the JVMs of the tests, which are started many times.
+$(VENV)/spark.jsa: $(STAMP) tests/classes.py
+	PYTHONPATH=tests $(BIN)/python tests/classes.py $@ 2>/dev/null || echo "tests start Spark without it"
 
 java:
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { \

@@ -3,12 +3,43 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 # In tests the mode `auto` refers to groups by key however small the data is.
 os.environ.setdefault("WHENCE_LIST_BELOW", "0")
+# Every JVM here is short-lived: compiling well takes longer than what it saves.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+_CLASSES = Path(sys.prefix) / "spark.jsa"  # made by tests/classes.py
+_OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else JVM_OPTIONS
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
+os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", _OPTIONS)
+
+
+# Files that take longest come first, so that no process is left with one of them at the end.
+_LONG = ("test_cluster", "test_tpch", "test_crash", "test_examples", "test_groups", "test_seal")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        found = (i for i, name in enumerate(_LONG) if item.path.stem.startswith(name))
+        return next(found, len(_LONG))
+
+    items.sort(key=place)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whole files go to a process, and the sealed archive that a folder shares to one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            own = "tests/seal/"
+            return own if nodeid.startswith(own) else str(super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The example runs, twice, and what the documents show is what comes out."""
+"""The examples run, and what the documents show is what comes out."""
 
 import doctest
 import os
@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from whence.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "late_orders" / "late_orders.py"
 TWEETS = ROOT / "examples" / "tweets" / "tweets.py"
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "command-line.md", ROOT / "docs" / "cells.md"]
+GAUGES = ROOT / "examples" / "gauges" / "gauges.py"
+README = ROOT / "README.md"
+# Where the commands that a document shows are run.
+DOCUMENTS = {
+    README: "demo",
+    ROOT / "docs" / "command-line.md": "demo",
+    ROOT / "docs" / "cells.md": "demo",
+    ROOT / "docs" / "arrays.md": "gauges",
+}
 
 pytestmark = [
     pytest.mark.spark,
@@ -27,26 +36,38 @@ pytestmark = [
 ]
 
 
-def run_example(folder: Path, example: Path = EXAMPLE) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(example)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+def run_examples(folder: Path, *examples: Path) -> "Demo":
+    """Run examples as anyone would, in processes of their own."""
+    for example in examples:
+        done = subprocess.run(
+            [sys.executable, str(example)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return Demo(folder, done.stdout)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The folder in which examples ran, and what the last one printed."""
+
+    folder: Path
+    printed: str
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder in which the examples ran, and what the first one printed."""
-    folder = tmp_path_factory.mktemp("demo")
-    for example in (TWEETS, EXAMPLE):
-        done = run_example(folder, example)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder, done.stdout
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return run_examples(tmp_path_factory.mktemp("demo"), TWEETS, EXAMPLE)
+
+
+@pytest.fixture(scope="module")
+def gauges(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return run_examples(tmp_path_factory.mktemp("gauges"), GAUGES)
 
 
 def commands(document: Path) -> list[tuple[str, str]]:
@@ -63,8 +84,7 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(start + ".*?".join(parts), printed) is not None
 
 
-def test_the_example_shows_what_it_promises(demo: tuple[Path, str]) -> None:
-    _, printed = demo
+def test_the_example_shows_what_it_promises(demo: Demo) -> None:
     for expected in (
         "|       899|Customer#000001085| 1998-04-08|         4|  96248.79|      119|",
         "7 Customer#000000392  1996-01-10           2   63587.48         82",
@@ -72,27 +92,42 @@ def test_the_example_shows_what_it_promises(demo: tuple[Path, str]) -> None:
         "customer[391]·orders[6]·(lineitem[",
         'whence trace late-orders --where "o_orderkey = 7" --how',
     ):
-        assert expected in printed
-    assert len(re.findall(r"^same ", printed, re.MULTILINE)) == 5
-    assert "DIFFERENT" not in printed
+        assert expected in demo.printed
+    assert len(re.findall(r"^same ", demo.printed, re.MULTILINE)) == 5
+    assert "DIFFERENT" not in demo.printed
+
+
+def test_the_example_traces_through_numpy(gauges: Demo) -> None:
+    for expected in (
+        "weir    17",
+        "The alarm of hour 17, exact: (levels[",
+        "3 of 3 alarms came out again.",
+    ):
+        assert expected in gauges.printed
+    # Two readings: the one of hour 17, and the lowest before it.
+    told = re.search(r"exact: \((.*)\)·people\[2\]", gauges.printed)
+    assert told is not None
+    assert len(told[1].split(" + ")) == 2
+    assert "levels[65]" in told[1]
 
 
 @pytest.mark.parametrize(
-    ("command", "shown"),
+    ("ran", "command", "shown"),
     [
-        pytest.param(command, shown, id=f"{document.stem}-{i}")
-        for document in DOCUMENTS
+        pytest.param(ran, command, shown, id=f"{document.stem}-{i}")
+        for document, ran in DOCUMENTS.items()
         for i, (command, shown) in enumerate(commands(document))
     ],
 )
 def test_commands_print_what_documents_show(
+    ran: str,
     command: str,
     shown: str,
-    demo: tuple[Path, str],
     spark: Any,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(demo[0])
+    monkeypatch.chdir(request.getfixturevalue(ran).folder)
     program, *arguments = shlex.split(command)
     assert program == ".venv/bin/whence"
     result = CliRunner().invoke(app, arguments)
@@ -100,32 +135,26 @@ def test_commands_print_what_documents_show(
     assert matches(shown, result.stdout), result.stdout
 
 
-def test_python_in_the_readme_runs(demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(demo[0])
-    text = DOCUMENTS[0].read_text().replace("```", "\n")
-    test = doctest.DocTestParser().get_doctest(text, {}, "README", str(DOCUMENTS[0]), 0)
+def test_documents_have_commands() -> None:
+    assert all(commands(document) for document in DOCUMENTS)
+
+
+def test_python_in_the_readme_runs(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(demo.folder)
+    text = README.read_text().replace("```", "\n")
+    test = doctest.DocTestParser().get_doctest(text, {}, "README", str(README), 0)
     assert test.examples
     flags = doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
     results = doctest.DocTestRunner(optionflags=flags).run(test)
     assert results.failed == 0
 
 
-def test_the_next_steps_work_as_printed(
-    demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, printed = demo
-    monkeypatch.chdir(folder)
-    steps = printed.partition("What to try next")[2].strip().splitlines()
+def test_the_next_steps_work_as_printed(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(demo.folder)
+    steps = demo.printed.partition("What to try next")[2].strip().splitlines()
     assert len(steps) == 6
     for step in steps:
         program, *arguments = shlex.split(step, comments=True)
         assert Path(program).name == "whence"
         if arguments[0] != "check":
             assert CliRunner().invoke(app, arguments).exit_code == 0
-
-
-def test_the_example_runs_twice(demo: tuple[Path, str]) -> None:
-    folder, first = demo
-    again = run_example(folder)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert again.stdout == first

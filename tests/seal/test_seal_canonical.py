@@ -20,7 +20,7 @@ from whence.archive.canonical import encode_rows
 sys.path.append(str(Path(__file__).parents[1] / "archive"))
 from test_archive_canonical import TYPES
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 EXAMPLES = int(os.environ.get("WHENCE_CANONICAL_EXAMPLES", "2"))
 

@@ -15,7 +15,6 @@ from whence.cli import app
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.full,
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -8,7 +8,7 @@ from seal_kit import JOIN, Vault, edges, tokens, write_sources
 
 import whence
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # What the rows of example 3.1.3 and their join are called, in every run, on every machine.
 R1 = "3566786a0fe4ebff72995c2fb4490b810337f438f773705de85b6d82d7ad1747"

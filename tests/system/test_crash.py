@@ -13,9 +13,9 @@ from shop import orders, write_shop
 
 import whence
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 7
+KILLS = 5
 ORDERS = orders(500).to_pylist()
 ABOVE = sum(row["amount"] for row in ORDERS) / len(ORDERS)
 
