@@ -67,7 +67,8 @@ class Members:
     """Every member of a listed group is used; members hold the slots of `element`.
 
     `flags` are boolean fields of a member: it contributes where one of them is true, and only
-    influences otherwise. Without flags every member contributes.
+    influences otherwise. Without flags every member contributes. `chosen` pairs columns whose value
+    is that of some members with the flag that tells which.
     """
 
     slot: str
@@ -75,6 +76,7 @@ class Members:
     element: Witness
     flags: tuple[str, ...] = ()
     collected: tuple[Collected, ...] = ()
+    chosen: tuple[tuple[int, str], ...] = ()
 
     @property
     def is_bare(self) -> bool:
@@ -85,10 +87,14 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members of a group that is referred to by its key; `operator` names whose group it is."""
+    """Members of a group that is referred to by its key; `operator` names whose group it is.
+
+    `columns` are those whose values were made from these members alone, where others were not.
+    """
 
     slot: str
     operator: str
+    columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,7 @@ class GroupShape:
     tests: tuple[Test, ...] = ()
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For each operator below, the slots of a member that tell its rows apart."""
+    chosen: tuple[tuple[int, str], ...] = ()
 
     @property
     def frame(self) -> tuple[str, str] | None:
@@ -250,7 +257,7 @@ def to_json(shape: Witness) -> dict[str, Any]:
             return {"kind": "product", "parts": [to_json(part) for part in parts]}
         case Choice(slot, branches):
             return {"kind": "choice", "slot": slot, "branches": [to_json(b) for b in branches]}
-        case Members(slot, operator, element, flags, collected):
+        case Members(slot, operator, element, flags, collected, chosen):
             return {
                 "kind": "members",
                 "slot": slot,
@@ -258,9 +265,11 @@ def to_json(shape: Witness) -> dict[str, Any]:
                 "element": to_json(element),
                 "flags": list(flags),
                 "collected": [[c.column, c.field, c.of_set] for c in collected],
+                "chosen": [list(pair) for pair in chosen],
             }
-        case Group(slot, operator):
-            return {"kind": "group", "slot": slot, "operator": operator}
+        case Group(slot, operator, columns):
+            found = {"kind": "group", "slot": slot, "operator": operator}
+            return {**found, "columns": list(columns)} if columns else found
         case Item(parent, slot, operator):
             return {"kind": "item", "slot": slot, "operator": operator, "parent": to_json(parent)}
         case _:
@@ -285,9 +294,10 @@ def from_json(data: Mapping[str, Any]) -> Witness:
                 element=from_json(data["element"]),
                 flags=tuple(data["flags"]),
                 collected=tuple(Collected(*c) for c in data["collected"]),
+                chosen=tuple((column, flag) for column, flag in data["chosen"]),
             )
         case "group":
-            return Group(data["slot"], data["operator"])
+            return Group(data["slot"], data["operator"], tuple(data.get("columns", ())))
         case "item":
             return Item(from_json(data["parent"]), data["slot"], data["operator"])
         case kind:
@@ -301,6 +311,7 @@ def group_to_json(group: GroupShape) -> dict[str, Any]:
         "keys": list(group.keys),
         "element": to_json(group.element),
         "flags": list(group.flags),
+        "chosen": [list(pair) for pair in group.chosen],
         "tests": [[test.key, test.comparison, test.field] for test in group.tests],
         "scopes": {name: list(own) for name, own in group.scopes.items()},
     }
@@ -313,6 +324,7 @@ def group_from_json(data: Mapping[str, Any]) -> GroupShape:
         keys=tuple(data["keys"]),
         element=from_json(data["element"]),
         flags=tuple(data["flags"]),
+        chosen=tuple((column, flag) for column, flag in data["chosen"]),
         tests=tuple(Test(*test) for test in data["tests"]),
         scopes={name: tuple(own) for name, own in data["scopes"].items()},
     )

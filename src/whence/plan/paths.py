@@ -90,8 +90,9 @@ class Move:
     - `undefined`: a function that cannot be looked into reads the inputs (the seed's ⊥).
 
     `influences` are paths that were only looked at to choose this value. `positions` says how
-    array items on both sides correspond: the same index, by the witness, or not known. A column
-    that an operator hands on untouched, under the same number, has no move at all.
+    array items on both sides correspond: the same index, by the witness, or not known. `chosen`
+    says that only the data tells which of the inputs the value was made from. A column that an
+    operator hands on untouched, under the same number, has no move at all.
     """
 
     output: Path
@@ -99,6 +100,7 @@ class Move:
     how: How
     influences: tuple[Path, ...] = ()
     positions: Positions = "same"
+    chosen: bool = False
 
     def __str__(self) -> str:
         return move_text(self, str)

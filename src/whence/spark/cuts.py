@@ -3,7 +3,8 @@
 What is run again later must give the same rows again. Below an operator whose groups are found by
 running its input again, anything that may not (random numbers, a limit without a total order, a
 sample) is cut off: it becomes a step of its own, written once, and what follows reads its rows. So
-does a Python function over batches or groups, whose rows cannot be told apart by a rule; and in the
+does a Python function over batches or groups, whose rows cannot be told apart by a rule; a list of
+collected values whose rows are copied, since collecting again may order it otherwise; and in the
 eager mode a scalar subquery, which Spark runs by itself anyway.
 """
 
@@ -18,6 +19,7 @@ from whence.spark import rebuild
 from whence.spark.gateway import Gateway, Plan
 
 Mode = Literal["eager", "lazy", "auto"]
+_COLLECTING = ("CollectList", "CollectSet")
 OPAQUE = (ops.MapBatches, ops.MapGroups, ops.MapCogroups)
 
 
@@ -29,6 +31,10 @@ def find_cut(root: Operator, mode: Mode) -> Operator | None:
     unsteady = [op for part in _run_again(root, mode) for op in walk(part) if not _steady(op)]
     if unsteady:
         return _outermost(unsteady, root)
+    if mode != "lazy":
+        lists = list(_copied_lists(root, False))
+        if lists:
+            return _innermost(lists)
     if mode == "eager":
         scalar = [
             subquery
@@ -110,6 +116,26 @@ def _keyed_inputs(op: Operator, copied: bool, keyed: bool) -> Iterator[Operator]
             pass
     for child, below in zip(op.children, inner, strict=True):
         yield from _keyed_inputs(child, below, keyed)
+
+
+def _copied_lists(op: Operator, copied: bool) -> Iterator[Operator]:
+    """Aggregates that collect values, below an operator that repeats rows; see `_keyed_inputs`."""
+    inner = [copied] * len(op.children)
+    match op:
+        case ops.Aggregate():
+            if copied and any(call.function in _COLLECTING for call in op.aggregates):
+                yield op
+            inner = [False]
+        case ops.Join(type="semi" | "existence" | "anti"):
+            inner = [copied, False]
+        case ops.Join() | ops.Generate() | ops.Expand():
+            inner = [True] * len(op.children)
+        case ops.Except() | ops.Intersect():
+            inner = [False] * len(op.children)
+        case _:
+            pass
+    for child, below in zip(op.children, inner, strict=True):
+        yield from _copied_lists(child, below)
 
 
 def node_of(gateway: Gateway, root: Operator, node: Plan, wanted: str) -> Plan:

@@ -185,7 +185,7 @@ def _exploded(
     kept = [gateway.attribute(plan, name) for name in names]
     texts = [(name, f"`{item}`.`{name}`") for name in inner]
     plan = gateway.resolved_project(kept, plan, texts)
-    return plan, GroupShape(group, tuple(names), shape.element, shape.flags)
+    return plan, GroupShape(group, tuple(names), shape.element, shape.flags, chosen=shape.chosen)
 
 
 def _element_fields(gateway: Gateway, plan: Plan, item: str) -> list[tuple[str, Any]]:

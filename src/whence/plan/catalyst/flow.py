@@ -162,38 +162,42 @@ def _looked(shape: Shape) -> Iterator[Path]:
             yield from paths_in(shape)
 
 
-def _moves(output: Path, shape: Shape, by: tuple[Path, ...] = ()) -> Iterator[Move]:
+def _moves(
+    output: Path, shape: Shape, by: tuple[Path, ...] = (), chosen: bool = False
+) -> Iterator[Move]:
     """A shape as moves; several for one output path are alternatives."""
     match shape:
         case Copy(path, positions):
-            yield Move(output, (path,), "copied", by, positions)
-        case Made(inputs, opaque):
-            yield Move(output, inputs, "undefined" if opaque else "computed", by)
+            yield Move(output, (path,), "copied", by, positions, chosen)
+        case Made(inputs, opaque, inside):
+            how: How = "undefined" if opaque else "computed"
+            yield Move(output, inputs, how, by, chosen=chosen or inside)
         case Struct(parts):
             if not parts:
-                yield Move(output, (), "computed", by)
+                yield Move(output, (), "computed", by, chosen=chosen)
             for name, part in parts:
-                yield from _moves(output.then(Field(name)), part, by)
+                yield from _moves(output.then(Field(name)), part, by, chosen)
         case Array(items, listed):
             if not items:
-                yield Move(output, (), "computed", by)
+                yield Move(output, (), "computed", by, chosen=chosen)
             for i, item in enumerate(items):
-                yield from _moves(output.then(Item(i if listed else None)), item, by)
+                yield from _moves(output.then(Item(i if listed else None)), item, by, chosen)
         case Map(key, value):
-            yield from _moves(output.then(Key()), key, by)
-            yield from _moves(output.then(Value()), value, by)
-        case Choice(options, chosen_by):
-            yield from _choices(output, options, unique((*by, *chosen_by)))
+            yield from _moves(output.then(Key()), key, by, chosen)
+            yield from _moves(output.then(Value()), value, by, chosen)
+        case Choice(options, chosen_by, several):
+            yield from _choices(output, options, unique((*by, *chosen_by)), chosen or several)
 
 
-def _choices(output: Path, options: Sequence[Shape], by: tuple[Path, ...]) -> Iterator[Move]:
+def _choices(
+    output: Path, options: Sequence[Shape], by: tuple[Path, ...], chosen: bool
+) -> Iterator[Move]:
     copies = [option for option in options if isinstance(option, Copy)]
     if copies:
         positions: Positions = copies[0].positions
         if any(copy.positions != positions for copy in copies):
             positions = "any"
-        how: How = "copied"
-        yield Move(output, unique(copy.path for copy in copies), how, by, positions)
+        yield Move(output, unique(c.path for c in copies), "copied", by, positions, chosen)
     for option in options:
         if not isinstance(option, Copy):
-            yield from _moves(output, option, by)
+            yield from _moves(output, option, by, chosen)

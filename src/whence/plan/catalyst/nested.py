@@ -121,7 +121,7 @@ def _if(a: Arguments) -> Shape:
 
 def _case(a: Arguments) -> Shape:
     every = a.shapes()
-    otherwise = every[-1:] if len(every) % 2 else []
+    otherwise: list[Shape] = [every[-1] if len(every) % 2 else NOTHING]
     pairs = len(every) // 2
     conditions = [every[2 * i] for i in range(pairs)]
     return shapes.choice([every[2 * i + 1] for i in range(pairs)] + otherwise, looked(conditions))

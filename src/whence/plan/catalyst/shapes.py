@@ -23,10 +23,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A value computed from paths; none makes a constant. `opaque` is the seed's ⊥."""
+    """A value computed from paths; none makes a constant. `opaque` is the seed's ⊥.
+
+    `chosen` says that some of the paths may not have been taken, as in `1 + CASE … END`.
+    """
 
     inputs: tuple[Path, ...] = ()
     opaque: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,14 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several values, chosen by looking at `by`."""
+    """One of several values, chosen by looking at `by`.
+
+    `open` says that only the data tells which; a single value may still be one of several rows'.
+    """
 
     options: "tuple[Shape, ...]"
     by: tuple[Path, ...] = ()
+    open: bool = False
 
 
 Shape: TypeAlias = Copy | Made | Struct | Array | Map | Choice
@@ -94,43 +102,58 @@ def paths_in(shape: Shape) -> Iterator[Path]:
 def made(shapes: Iterable[Shape], *, opaque: bool = False) -> Made:
     """A value computed from others."""
     each = tuple(shapes)
-    return Made(unique(path for shape in each for path in paths_in(shape)), opaque or _opaque(each))
+    inner = [part for shape in each for part in _parts(shape)]
+    return Made(
+        unique(path for shape in each for path in paths_in(shape)),
+        opaque or any(isinstance(part, Made) and part.opaque for part in inner),
+        any(_is_open(part) for part in inner),
+    )
 
 
-def _opaque(shapes: Iterable[Shape]) -> bool:
-    """Whether a value that cannot be looked into is among these."""
-    for shape in shapes:
-        match shape:
-            case Made(opaque=True):
-                return True
-            case Struct(parts):
-                found = _opaque(part for _, part in parts)
-            case Array(items) | Choice(items):
-                found = _opaque(items)
-            case Map(key, value):
-                found = _opaque((key, value))
-            case _:
-                found = False
-        if found:
-            return True
-    return False
+def _is_open(shape: Shape) -> bool:
+    match shape:
+        case Choice(open=several):
+            return several
+        case Made(chosen=several):
+            return several
+        case _:
+            return False
+
+
+def _parts(shape: Shape) -> Iterator[Shape]:
+    """A shape and all that are inside it."""
+    yield shape
+    match shape:
+        case Struct(parts):
+            inner = tuple(part for _, part in parts)
+        case Array(items) | Choice(items):
+            inner = items
+        case Map(key, value):
+            inner = (key, value)
+        case Copy() | Made():
+            inner = ()
+    for part in inner:
+        yield from _parts(part)
 
 
 def choice(options: Iterable[Shape], by: Iterable[Path] = ()) -> Shape:
     """One of the options; a single one that nothing chose is itself."""
     flat: dict[Shape, None] = {}
     looked = list(by)
+    several = False
     for option in options:
         if isinstance(option, Choice):
             looked += option.by
+            several = several or option.open
             flat.update(dict.fromkeys(option.options))
         else:
             flat[option] = None
     if len(flat) > 1:
+        several = True
         flat.pop(NOTHING, None)
-    if len(flat) == 1 and not looked:
+    if len(flat) == 1 and not looked and not several:
         return next(iter(flat))
-    return Choice(tuple(flat), unique(looked))
+    return Choice(tuple(flat), unique(looked), several)
 
 
 def field(shape: Shape, name: str) -> Shape:
@@ -192,8 +215,8 @@ def unordered(shape: Shape) -> Shape:
             return Array(tuple(unordered(each) for each in items))
         case Map(found, under):
             return Map(unordered(found), unordered(under))
-        case Choice(options, by):
-            return Choice(tuple(unordered(option) for option in options), by)
+        case Choice(options, by, several):
+            return Choice(tuple(unordered(option) for option in options), by, several)
         case Made():
             return shape
 
@@ -209,8 +232,8 @@ def from_witness(shape: Shape) -> Shape:
             return Array(tuple(from_witness(each) for each in items), listed)
         case Map(found, under):
             return Map(from_witness(found), from_witness(under))
-        case Choice(options, by):
-            return Choice(tuple(from_witness(option) for option in options), by)
+        case Choice(options, by, several):
+            return Choice(tuple(from_witness(option) for option in options), by, several)
         case _:
             return shape
 

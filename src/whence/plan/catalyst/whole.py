@@ -81,7 +81,8 @@ def _pivot_first(a: Arguments) -> Shape:
 
 def _offset(a: Arguments) -> Shape:
     """lag and lead: the value in another row, or the default."""
-    return shapes.choice((a[0], *(a[i] for i in range(2, len(a)))))
+    # A constant stands where the frame has no row, which the witness tells.
+    return shapes.choice((a[0], *(a[i] for i in range(2, len(a)) if a[i] != NOTHING)))
 
 
 def _window(a: Arguments) -> Shape:

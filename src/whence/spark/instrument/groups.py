@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whence import plan as ops
@@ -39,12 +39,14 @@ class Match:
 class Flag:
     """How to tell whether a member contributes to some aggregates of its group.
 
-    All `matches` must hold and `when` (a FILTER clause) must let the member through.
+    All `matches` must hold and `when` (a FILTER clause) must let the member through. `columns` are
+    those that hold the value of such an aggregate and of no other.
     """
 
     name: str
     matches: tuple[Match, ...]
     when: Expression | None
+    columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def listed(
         element=child.shape,
         flags=tuple(flag.name for flag in flags),
         collected=_collected(collections, fields),
+        chosen=tuple((column, flag.name) for flag in flags for column in flag.columns),
     )
     if not flags:
         return Traced(plan, {name: gateway.attribute(plan, name)}, shape)
@@ -245,7 +248,25 @@ def find_flags(gateway: Gateway, operator: ops.Aggregate, node: Plan) -> list[Fl
     ):
         return []
     found = gateway.aggregate_expressions(node)
-    return _same_row([_flag(gateway, e, f"f{i}") for i, e in enumerate(found)], gateway, found)
+    flags = [
+        replace(_flag(gateway, e, f"f{i}"), columns=_columns(gateway, operator, node, e))
+        for i, e in enumerate(found)
+    ]
+    return _same_row(flags, gateway, found)
+
+
+def _columns(
+    gateway: Gateway, operator: ops.Aggregate, node: Plan, expression: Expression
+) -> tuple[int, ...]:
+    """The columns that are made with one aggregate only, the given one."""
+    found = []
+    for column, made in zip(
+        operator.output, gateway.items(node.aggregateExpressions()), strict=True
+    ):
+        own = gateway.aggregates_in([made])
+        if len(own) == 1 and own[0].semanticEquals(expression):
+            found.append(column.number)
+    return tuple(found)
 
 
 def _flag(gateway: Gateway, expression: Expression, name: str) -> Flag:
@@ -275,7 +296,12 @@ def _same_row(flags: list[Flag], gateway: Gateway, found: list[Expression]) -> l
     ]
     if len(firsts) < 2:
         return flags
-    merged = Flag(firsts[0].name, tuple(m for f in firsts for m in f.matches), None)
+    merged = Flag(
+        firsts[0].name,
+        tuple(m for f in firsts for m in f.matches),
+        None,
+        tuple(column for f in firsts for column in f.columns),
+    )
     return [merged, *(f for f in flags if f not in firsts)]
 
 

@@ -58,7 +58,12 @@ def with_slot(context: Context, traced: Traced, name: str, value: Any, part: Wit
 
 
 def group_slot(
-    context: Context, traced: Traced, operator: Operator, keys: list[Any], group: str | None = None
+    context: Context,
+    traced: Traced,
+    operator: Operator,
+    keys: list[Any],
+    group: str | None = None,
+    columns: tuple[int, ...] = (),
 ) -> Traced:
     """`traced` joined to a group of `operator`, referred to by the values of `keys`."""
     gateway = context.gateway
@@ -67,7 +72,7 @@ def group_slot(
     value = gateway.struct(list(zip(key_names(len(keys)), values, strict=True)))
     group_id = group or operator.id
     context.groups[group_id] = operator
-    return with_slot(context, traced, name, value, Group(name, group_id))
+    return with_slot(context, traced, name, value, Group(name, group_id, columns))
 
 
 def key_names(count: int) -> tuple[str, ...]:

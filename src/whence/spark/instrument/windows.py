@@ -25,15 +25,18 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
     child = family.instrument(context, operator.children[0], node.child(), copied=copied)
     columns = gateway.output(node)
     frames = _frames(gateway, node)
+    calls = [call.column for call in operator.functions]
     if any(frame is None for frame in frames):
         plan = gateway.with_children(node, [child.plan])
-        ranges = [(gateway.literal(1), gateway.literal(_LAST_RANK))]
+        whole = [c for c, frame in zip(calls, frames, strict=True) if frame is None]
+        ranges = [(gateway.literal(1), gateway.literal(_LAST_RANK), whole)]
     else:
-        plan, ranges = _ranges(gateway, node, child.plan, frames)
+        plan, ranges = _ranges(gateway, node, child.plan, list(zip(calls, frames, strict=True)))
     grouped = child.over(plan)
-    for low, high in ranges:
+    for low, high, own in ranges:
         keys = [*gateway.items(node.partitionSpec()), low, high]
-        grouped = group_slot(context, grouped, operator, keys)
+        made = () if len(own) == len(calls) else tuple(own)
+        grouped = group_slot(context, grouped, operator, keys, columns=made)
     slots = list(grouped.slots.values())
     return grouped.over(gateway.project([*columns, *slots], grouped.plan))
 
@@ -73,18 +76,20 @@ def _window_expressions(gateway: Gateway, node: Plan) -> list[Expression]:
 
 
 def _ranges(
-    gateway: Gateway, node: Plan, child: Plan, frames: list[Any]
-) -> tuple[Plan, list[tuple[Expression, Expression]]]:
-    """The window over ranked rows, with the lowest and highest rank in each frame of a row."""
+    gateway: Gateway, node: Plan, child: Plan, frames: list[tuple[int, Any]]
+) -> tuple[Plan, list[tuple[Expression, Expression, list[int]]]]:
+    """The window over ranked rows; the lowest and highest rank in each frame, and its columns."""
     partition, order = node.partitionSpec(), node.orderSpec()
     rank = rank_column(gateway, node)
     ranked = gateway.window([rank], gateway.items(partition), gateway.items(order), child)
-    seen: list[Any] = []
+    seen: list[tuple[Any, list[int]]] = []
     edges: list[tuple[Any, Any]] = []
-    for frame in frames:
-        if any(frame.equals(other) for other in seen):
+    for column, frame in frames:
+        known = next((columns for other, columns in seen if frame.equals(other)), None)
+        if known is not None:
+            known.append(column)
             continue
-        seen.append(frame)
+        seen.append((frame, [column]))
         functions = [gateway.extreme(kind, rank.toAttribute(), None) for kind in ("Min", "Max")]
         low, high = (
             gateway.alias(gateway.over(function, partition, order, frame), gateway.fresh("e"))
@@ -96,8 +101,8 @@ def _ranges(
     plan = gateway.with_arguments(node, {0: gateway.seq(expressions), 3: ranked})
     return plan, [
         # A frame without rows has no ranks: from the first to the one before it.
-        (gateway.default(low.toAttribute(), 1), gateway.default(high.toAttribute(), 0))
-        for low, high in edges
+        (gateway.default(low.toAttribute(), 1), gateway.default(high.toAttribute(), 0), columns)
+        for (low, high), (_, columns) in zip(edges, seen, strict=True)
     ]
 
 

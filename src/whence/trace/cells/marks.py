@@ -47,7 +47,6 @@ class Passed:
     input: int
     tests: tuple[tuple[Held, int | str], ...]
     item: PlaceStep | None
-    whole: bool
     unknown: bool
 
 
@@ -76,7 +75,7 @@ def through(
     aligned = _aligned(mark.steps, move.output.steps)
     if aligned is None:
         return
-    positions, rest, tests, whole = aligned
+    positions, rest, tests = aligned
     accessed = mark.accessed | ({operator} if move.how != "copied" else frozenset())
     moved = mark.moved | {operator}
     for path in move.inputs:
@@ -87,7 +86,7 @@ def through(
             mark, column=path.column, steps=steps, accessed=frozenset(accessed), moved=moved
         )
         item = positions[0] if positions else None
-        yield Passed(made, path.input or 0, tests, item, whole, unknown)
+        yield Passed(made, path.input or 0, tests, item, unknown)
 
 
 def _steps(
@@ -113,11 +112,11 @@ def _steps(
     return tuple(found), unknown
 
 
-_Aligned = tuple[list[PlaceStep], tuple[PlaceStep, ...], tuple[tuple[Held, int | str], ...], bool]
+_Aligned = tuple[list[PlaceStep], tuple[PlaceStep, ...], tuple[tuple[Held, int | str], ...]]
 
 
 def _aligned(mark: tuple[PlaceStep, ...], output: tuple[PlaceStep, ...]) -> _Aligned | None:
-    """A mark's steps along those of a move's output: positions, the rest, tests, whether all."""
+    """A mark's steps along those of a move's output: positions, the rest, and tests."""
     positions: list[PlaceStep] = []
     tests: list[tuple[Held, int | str]] = []
     for mine, its in zip(mark, output, strict=False):
@@ -144,6 +143,5 @@ def _aligned(mark: tuple[PlaceStep, ...], output: tuple[PlaceStep, ...]) -> _Ali
                     return None
             case _:
                 return None
-    whole = len(mark) < len(output)
     positions += [s for s in output[len(mark) :] if s in (Item(), Value())]
-    return positions, mark[len(output) :], tuple(tests), whole
+    return positions, mark[len(output) :], tuple(tests)

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from whence import plan as ops
-from whence.algebra.witness import Group, Item, Nothing, Product, Row, Witness, product, slots, walk
+from whence.algebra.witness import (
+    Collected,
+    Group,
+    Item,
+    Nothing,
+    Product,
+    Row,
+    Witness,
+    product,
+    slots,
+    walk,
+)
 from whence.plan import Operator
 
 
@@ -14,12 +25,16 @@ from whence.plan import Operator
 class Scope:
     """Rows of an operator's output: a table with their numbers and slots, and the slots' shape.
 
-    `scopes` has the slots of each operator below, as far as this witness knows them.
+    `scopes` has the slots of each operator below, as far as this witness knows them. Of members of
+    a group, `collected` tells which items of the group's lists are theirs, and `chosen` the column
+    that says, for a value of the group that some members had, whether a member did.
     """
 
     table: str
     shape: Witness
     scopes: Mapping[str, tuple[str, ...]]
+    collected: tuple[Collected, ...] = ()
+    chosen: tuple[tuple[int, str], ...] = ()
 
 
 def part(scope: Scope, child: Operator) -> Scope:

@@ -180,7 +180,7 @@ class Walk:
 
     def _note_choice(self, operator: Operator, move: Move) -> None:
         """Which of several values was taken is told by data that is not at hand."""
-        if move.influences or (move.how == "copied" and len(move.inputs) > 1):
+        if move.chosen:
             told = "which of several values was taken is not known, all count"
             self.reasons[f"{operator.id}: {told}"] = None
 
@@ -356,16 +356,20 @@ class Walk:
         frames = [
             p for p in walk(scope.shape) if isinstance(p, Group) and p.operator == operator.id
         ]
-        found = self._back(replace(operator, decides=()), scope, asked).get(0, [])
-        if len(frames) > 1:
-            self.reasons[f"{operator.id}: rows of all its frames count"] = None
+        bare = replace(operator, decides=())
+        found = self._back(bare, scope, asked).get(0, [])
         # The row itself is only looked at, unless it is in a frame.
         looked = [replace(mark, contributing=False) for mark in found]
         self._visit(view, child, part(scope, child), looked if frames else found)
         for frame in frames:
-            inner = self._members(view, scope, frame)
-            moved = [self._to_members(mark, inner.table) for mark in found]
-            self._visit(view, child, inner, moved)
+            own = _of_frame(frame, frames, asked)
+            if any(frame.columns and mark.column not in frame.columns for mark in own):
+                self.reasons[f"{operator.id}: the whole partition counts, not the frame"] = None
+            if own:
+                inner = self._members(view, scope, frame)
+                found = self._back(bare, scope, own).get(0, [])
+                moved = [self._to_members(mark, inner.table) for mark in found]
+                self._visit(view, child, inner, moved)
 
     def _aggregate(
         self, view: StepView, operator: ops.Aggregate, scope: Scope, marks: list[Mark]
@@ -381,8 +385,9 @@ class Walk:
         found = self._back(operator, scope, marks)
         self._subqueries(view, operator, scope, found)
         if isinstance(part, Members):
-            inner = Scope(self._listed(scope, part), part.element, scope.scopes)
-            self._into_members(view, operator, inner, marks, part.collected)
+            table = self._listed(scope, part)
+            inner = Scope(table, part.element, scope.scopes, part.collected, part.chosen)
+            self._into_members(view, operator, inner, marks)
         elif part is not None:
             inner = self._members(view, scope, part)
             self._into_members(view, operator, inner, marks)
@@ -393,11 +398,11 @@ class Walk:
         operator: ops.Aggregate,
         members: Scope,
         marks: Sequence[Mark],
-        collected: Sequence[Collected] = (),
     ) -> None:
         """Marks of groups as marks of their members.
 
-        An aggregated value leads to the members that made it; a grouping key is that of those
+        An aggregated value leads to the members that made it, and one that was chosen among theirs
+        to those that had it, while the others were looked at; a grouping key is that of those
         members, or of all of them if no aggregated value of the group is asked about.
         """
         made = {call.column for call in operator.aggregates}
@@ -405,15 +410,22 @@ class Walk:
         keys = [mark for mark in marks if mark.column not in made]
         below: list[Mark] = []
         picked: list[Mark] = []
-        items = {entry.column: entry for entry in collected}
+        items = {entry.column: entry for entry in members.collected}
+        chosen = dict(members.chosen)
         for mark in values:
-            if any(_picks(call) for call in operator.aggregates if call.column == mark.column):
+            flag = chosen.get(mark.column)
+            calls = [call for call in operator.aggregates if call.column == mark.column]
+            if flag is None and any(map(_picks, calls)):
                 self.reasons[f"{operator.id}: rows whose value was not taken count too"] = None
             for move in moves_of(operator, mark):
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
                     item = items.get(mark.column)
                     one = self._member_mark(operator, members, passed, move.positions, item)
+                    if flag is not None:
+                        one, other = self._divided(one, members, flag)
+                        if any(call.function in ops.CHOOSING for call in calls):
+                            below.append(other)
                     (picked if mark.contributing else below).append(one)
                 below += [
                     self._to_members(mark.influence(path, operator.id), members.table)
@@ -465,7 +477,7 @@ class Walk:
     ) -> Mark:
         """A mark of an aggregated value as one of the members that made it."""
         mark, item = passed.mark, passed.item
-        if positions == "same" or passed.whole or item in (None, ItemStep()):
+        if positions == "same" or item in (None, ItemStep()):
             return self._to_members(mark, members.table)
         if collected is None:
             self.reasons[f"{operator.id}: which rows made an item is not known, all count"] = None
@@ -477,6 +489,14 @@ class Walk:
             f"AS s ON s.parent = m.{ROW} AND s.place = {place}"
         )
         return replace(mark, table=self._tables.table("mark", sql))
+
+    def _divided(self, mark: Mark, members: Scope, flag: str) -> tuple[Mark, Mark]:
+        """A mark of members as two: of those whose value was taken, and of the others."""
+        sql = f"SELECT m.* FROM {mark.table} AS m JOIN {members.table} AS s USING ({ROW}) WHERE"
+        taken = self._tables.table("mark", f"{sql} s.{quoted(flag)}")
+        other = self._tables.table("mark", f"{sql} NOT s.{quoted(flag)}")
+        looked = replace(mark, table=other, contributing=False)
+        return replace(mark, table=taken), looked
 
     def _to_members(self, mark: Mark, members: str) -> Mark:
         """The mark for every member of the groups that it was about."""
@@ -519,7 +539,8 @@ class Walk:
             f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
             f"ON {membership(shape, f's.{slot}', 'g')}",
         )
-        return Scope(table, shape.element, {**scope.scopes, **shape.scopes})
+        scopes = {**scope.scopes, **shape.scopes}
+        return Scope(table, shape.element, scopes, chosen=shape.chosen)
 
 
 # --- Columns, calls and places ----------------------------------------------------------------
@@ -550,6 +571,13 @@ def _positions(source: ops.Source, names: Sequence[str], plan: Operator) -> list
     if [c.name for c in source.output] == list(names):
         return numbers
     return [numbers[list(names).index(column.name)] for column in source.output]
+
+
+def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> list[Mark]:
+    """The asked values of functions that have this frame; one frame alone stands for all."""
+    if len(frames) == 1 or not frame.columns:
+        return list(asked)
+    return [mark for mark in asked if mark.column in frame.columns]
 
 
 def _placed(members: Scope, collected: Collected) -> str:

@@ -1,0 +1,181 @@
+"""Cells behind values that several rows made: sets, chosen values, windows, joined lists."""
+
+from typing import Any
+
+import pytest
+from kit import Workshop
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812
+
+import whence
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = (
+    "team string, day int, points int, name string, tags array<string>, "
+    "marks map<string, int>, grid array<array<int>>"
+)
+ROWS: list[tuple[Any, ...]] = [
+    ("a", 1, 5, "x", ["p", "q"], {"k": 1}, [[1, 2], [3]]),
+    ("a", 2, 7, "y", [], {"k": 2, "l": 3}, [[4]]),
+    ("a", 3, 7, "x", ["q"], None, []),
+    ("a", 4, None, None, None, {}, None),
+    ("b", 1, 2, "x", ["p", None], {"l": 4}, [None, [5, None]]),
+    ("b", 2, None, "z", ["r"], {"m": None}, [[]]),
+]
+
+BY, NEAR = "contributing", "influencing"
+Cells = dict[tuple[int, str], str]
+
+
+@pytest.fixture(scope="module")
+def games(workshop: Workshop) -> Any:
+    path = str(workshop.folder())
+    workshop.session.createDataFrame(ROWS, SCHEMA).coalesce(1).write.parquet(path)
+    return workshop.session.read.parquet(path)
+
+
+def cells(workshop: Workshop, frame: Any, pattern: str, mode: Any = "eager") -> tuple[Cells, Any]:
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    trace = run.trace(whence.pattern(pattern))
+    assert trace.rows == 1, trace.output().to_pylist()
+    return {(c["row"], c["path"]): c["role"] for c in trace.cells().to_pylist()}, trace
+
+
+def of(rows: list[int], path: str, role: str) -> Cells:
+    return {(row, path): role for row in rows}
+
+
+def test_an_item_of_a_set_is_that_of_all_rows_that_had_it(workshop, games):
+    frame = games.groupBy("team").agg(F.collect_set("name").alias("names"))
+    found, trace = cells(workshop, frame, "team = 'a', names[] = 'x'")
+    assert trace.grade == "exact"
+    assert found == of([0, 2], "name", BY) | of([0, 2], "team", BY)
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto"])
+def test_a_chosen_value_is_that_of_the_rows_that_had_it(workshop, games, mode):
+    frame = games.groupBy("team").agg(F.max("points").alias("most"), F.min("day").alias("first"))
+    found, trace = cells(workshop, frame, "team = 'a', most", mode)
+    assert trace.grade == "exact"
+    assert found == (
+        of([1, 2], "points", BY)
+        | of([1, 2], "team", BY)
+        | of([0, 3], "points", NEAR)
+        | of([0, 3], "team", NEAR)
+    )
+    found, trace = cells(workshop, frame, "team = 'b', first", mode)
+    assert trace.grade == "exact"
+    assert found == (
+        of([4], "day", BY) | of([4], "team", BY) | of([5], "day", NEAR) | of([5], "team", NEAR)
+    )
+
+
+def test_values_taken_by_another_column(workshop, games):
+    frame = games.groupBy("team").agg(F.max_by("name", "points").alias("best"))
+    found, trace = cells(workshop, frame, "team = 'b', best")
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if role == BY} == {(4, "name"), (4, "team")}
+    assert found[4, "points"] == NEAR
+
+
+def test_a_filtered_sum_takes_the_rows_that_pass(workshop, games):
+    frame = games.groupBy("team").agg(F.expr("sum(points) FILTER (WHERE day < 3)").alias("early"))
+    found, trace = cells(workshop, frame, "team = 'a', early")
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if role == BY} == {
+        *((row, path) for row in (0, 1) for path in ("points", "team"))
+    }
+    assert found[2, "day"] == NEAR
+    assert (2, "points") not in found
+
+
+def test_a_choice_by_data_says_that_it_tells_too_much(workshop, games):
+    frame = games.selectExpr("team", "day", "CASE WHEN day > 2 THEN name ELSE team END AS one")
+    found, trace = cells(workshop, frame, "day = 1, team = 'a', one")
+    assert trace.grade == "superset"
+    assert {(path, role) for (_, path), role in found.items()} == {
+        ("name", BY),
+        ("team", BY),
+        ("day", BY),
+    }
+
+
+def test_a_chosen_value_beside_a_sum_says_that_it_tells_too_much(workshop, games):
+    frame = games.groupBy("team").agg(F.max("points").alias("most"), F.sum("day").alias("days"))
+    found, trace = cells(workshop, frame, "team = 'a', most")
+    assert trace.grade == "superset"
+    assert any("not taken" in reason for reason in trace.reasons)
+    assert {row for row, path in found if path == "points"} == {0, 1, 2, 3}
+
+
+def test_each_window_function_has_its_own_frame(workshop, games):
+    order = Window.partitionBy("team").orderBy("day")
+    frame = games.select(
+        "team",
+        "day",
+        F.sum("points").over(order.rowsBetween(-1, 0)).alias("two"),
+        F.lead("name").over(order).alias("next"),
+    )
+    found, trace = cells(workshop, frame, "team = 'a', day = 2, two")
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if role == BY and key[1] == "points"} == {
+        (0, "points"),
+        (1, "points"),
+    }
+    found, trace = cells(workshop, frame, "team = 'a', day = 2, next")
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if key[1] == "name" and role == BY} == {(2, "name")}
+    assert not {key for key in found if key[1] == "points"}
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto"])
+def test_an_item_of_a_list_that_was_joined(workshop, games, mode):
+    lists = games.groupBy("team").agg(F.collect_list("points").alias("all"))
+    frame = games.where("day = 1").select("team", "name").join(lists, "team")
+    found, trace = cells(workshop, frame, "team = 'a', all[1]", mode)
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if role == BY} >= {(1, "points")}
+    assert {row for row, path in found if path == "points"} == {1}
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto"])
+def test_a_list_that_is_unnested_again(workshop, games, mode):
+    lists = games.groupBy("team").agg(F.collect_list(F.struct("name", "day")).alias("all"))
+    frame = lists.select("team", F.explode("all").alias("one")).where("one.day = 2")
+    found, trace = cells(workshop, frame, "team = 'a', one.name", mode)
+    assert trace.grade == "exact"
+    assert {key for key in found if key[1] in ("name", "day")} == {(1, "name"), (1, "day")}
+    assert found[1, "name"] == BY
+    assert found[1, "day"] == NEAR
+
+
+def test_lists_of_lists(workshop, games):
+    frame = games.select("team", "day", "grid")
+    found, trace = cells(workshop, frame, "team = 'a', day = 1, grid[0][1]")
+    assert trace.grade == "exact"
+    assert found == {(0, "team"): BY, (0, "day"): BY, (0, "grid[0][1]"): BY}
+    rows = frame.select("team", "day", F.explode("grid").alias("line"))
+    items = rows.select("team", "day", F.explode("line").alias("item"))
+    found, trace = cells(workshop, items, "team = 'b', item = 5")
+    assert trace.grade == "exact"
+    assert found[4, "grid[1][0]"] == BY
+    assert {path: role for (_, path), role in found.items() if role == NEAR} == {"grid[1]": NEAR}
+
+
+def test_values_in_maps(workshop, games):
+    frame = games.select("team", "day", "marks", F.col("marks")["l"].alias("l"))
+    found, trace = cells(workshop, frame, "team = 'a', day = 2, marks.k")
+    assert trace.grade == "exact"
+    assert found[1, "marks{'k'}"] == BY
+    found, _ = cells(workshop, frame, "team = 'a', day = 2, l")
+    assert found[1, "marks{'l'}"] == BY
+    assert (1, "marks{'k'}") not in found
+
+
+def test_positions_of_unnested_items(workshop, games):
+    frame = games.select("team", "day", F.posexplode("tags").alias("at", "tag"))
+    found, trace = cells(workshop, frame, "team = 'a', day = 1, tag = 'q'")
+    assert trace.grade == "exact"
+    assert found[0, "tags[1]"] == BY
+    assert (0, "tags[0]") not in found
