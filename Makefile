@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check checks lint types contracts bench docs golden clean java
+.PHONY: demo test test-full check checks lint types contracts bench docs golden clean java
 
 demo: java $(STAMP)
 	$(BIN)/python examples/late_orders/late_orders.py
@@ -14,11 +14,15 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test: java $(STAMP)
 	$(MAKE) -j2 checks
+	$(PYTEST) -m "not full"
+
+test-full: java $(STAMP)
+	$(MAKE) -j2 checks
 	$(PYTEST)
 
 check: java $(STAMP)
 	$(MAKE) -j2 checks
-	$(PYTEST) -m "not slow and not cluster and not postgresql"
+	$(PYTEST) -m "not slow and not full and not cluster and not postgresql"
 
 checks: lint types contracts $(VENV)/spark.jsa
 

@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Machines are noisy, and what is found must be found again: no deadlines, and the same examples
+# unless more of them are asked for.
+settings.register_profile("whence", deadline=None, derandomize="WHENCE_EXAMPLES" not in os.environ)
+settings.load_profile("whence")
 
 # In tests the mode `auto` refers to groups by key however small the data is.
 os.environ.setdefault("WHENCE_LIST_BELOW", "0")
@@ -55,6 +61,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.memory", "2g")
         # Compiling takes longer than these few rows; the tests of a cluster do without this.
         .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()

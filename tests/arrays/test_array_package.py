@@ -12,7 +12,7 @@ from benchmarks import arrays as benchmark
 
 import whence.arrays as wa
 from whence.arrays.catalogue import CATALOGUE, ELEMENTWISE
-from whence.arrays.coverage import BEGIN, END, main, measure, row
+from whence.arrays.coverage import BEGIN, END, measure, row
 from whence.errors import ArrayError
 
 ROOT = Path(__file__).parents[2]
@@ -60,18 +60,14 @@ def committed() -> str:
     return DOCS.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
-@pytest.mark.parametrize("name", ["add", "cross", "reshape", "median", "kron", "amax", "flip"])
+# Every ninth function of the table, and those whose cells depend on values.
+CHECKED = ["cross", "reshape", "median", *(entry.name for entry in CATALOGUE[::9])]
+
+
+@pytest.mark.parametrize("name", CHECKED)
 def test_rows_of_the_table_in_the_docs_are_current(name: str) -> None:
     entry = next(e for e in CATALOGUE if e.name == name)
     assert row(measure(entry)) in committed().splitlines()
-
-
-@pytest.mark.slow
-def test_the_table_in_the_docs_is_current(tmp_path: Path) -> None:
-    copy = tmp_path / "arrays.md"
-    copy.write_text(DOCS.read_text(encoding="utf-8"), encoding="utf-8")
-    main([str(copy)])
-    assert copy.read_text(encoding="utf-8") == DOCS.read_text(encoding="utf-8")
 
 
 def test_the_docs_state_the_coverage_asked_for() -> None:

@@ -33,7 +33,7 @@ def check(workshop: Workshop, frame: Any, source: str, modes: tuple[str, ...] = 
     for mode in modes:
         run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
         assert_output(run, frame, frame.collect(), False, mode)
-        for row in ROWS:
+        for row in ROWS if mode == "eager" else ROWS[1:2]:
             assert found(run.trace([row])[source]) == [row], mode
         run = whence.capture(both, archive=workshop.folder(), mode=mode, progress=False)
         members = found(run.trace("k = 2")[source])

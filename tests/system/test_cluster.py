@@ -14,7 +14,7 @@ from tpch_kit import EMPTY, FAILS, QUERIES
 
 import whence
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.full]
 
 OTHERS = ("json", "memory", "udf", "window", "range")
 WORKERS = 2

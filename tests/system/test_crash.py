@@ -13,7 +13,7 @@ from shop import orders, write_shop
 
 import whence
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 KILLS = 5
 ORDERS = orders(500).to_pylist()

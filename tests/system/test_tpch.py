@@ -48,7 +48,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tables(spark: Any, tpch_tables: Path) -> Iterator[Path]:
     register(spark, tpch_tables)
+    # Here there are rows enough for compiling to pay.
+    before = spark.conf.get("spark.sql.codegen.factoryMode")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     yield tpch_tables
+    spark.conf.set("spark.sql.codegen.factoryMode", before)
     for table in TABLES:
         spark.catalog.dropTempView(table)
 
