@@ -220,11 +220,22 @@ def write_run(
         "doubts": {_OPERATOR: _DOUBT},
         "cells": {_OPERATOR: _cells(found.columns, sides, groups)},
         "notes": notes,
+        "code": {_OPERATOR: [_code(function, args, kwargs, sides)]},
         "arrays": True,
     }
     inputs = tuple(side.dataset.id for side in sides)
     attachment = pickled((function, without_columns(args, sides), without_columns(kwargs, sides)))
     writer.add_step(Step(0, output.id, inputs, tuple(d.id for d in written), document, attachment))
+
+
+def _code(function: Callable[..., Any], args: Any, kwargs: Any, sides: Sequence[Side]) -> str:
+    """The digest of what was called, and of the arguments that are not columns of runs."""
+    from whence.spark.code import code_digest
+
+    plain = getattr(function, "function", function)
+    return code_digest(
+        partial(plain, *without_columns(args, sides), **without_columns(kwargs, sides))
+    )
 
 
 def _shape(groups: Sequence[str]) -> Witness:

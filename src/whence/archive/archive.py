@@ -74,14 +74,15 @@ class Archive:
         return self._catalog.read(lambda connection: _find_run(connection, ref))
 
     def dataset(self, id: str) -> Dataset:
-        """The dataset with this id, which never changes once it is committed."""
-        known = self._known.get(id)
-        if known is None:
-            found = self._datasets(format_1.datasets.c.id == id)
-            if not found:
-                raise UnknownNameError("dataset", id, [dataset.id for dataset in self.datasets()])
-            known = self._known[id] = found[0]
-        return known
+        """The dataset with this id."""
+        if id in self._known:
+            return self._known[id]
+        found = self._datasets(format_1.datasets.c.id == id)
+        if not found:
+            raise UnknownNameError("dataset", id, [dataset.id for dataset in self.datasets()])
+        if found[0].is_own:  # these never change, while what is known of a source is renewed
+            self._known[id] = found[0]
+        return found[0]
 
     def gone(self, ids: Iterable[str]) -> None:
         """Take note that datasets were removed."""

@@ -91,7 +91,7 @@ class Bag:
 Derivation = Empty | Leaf | Joint | Branch | Pick | Bag
 
 # They hand on what they get, but what their functions do is not known: each call is a node.
-_OPAQUE = ops.MapBatches | ops.MapGroups | ops.MapCogroups
+_OPAQUE = ops.MapBatches | ops.MapGroups | ops.MapCogroups | ops.ArrayFunction
 
 
 class Nesting:
