@@ -14,6 +14,7 @@ from hypothesis import settings
 settings.register_profile("whence", deadline=None, derandomize="WHENCE_EXAMPLES" not in os.environ)
 settings.load_profile("whence")
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 # In tests the mode `auto` refers to groups by key however small the data is.
 os.environ.setdefault("WHENCE_LIST_BELOW", "0")
 # Every JVM here is short-lived: compiling well takes longer than what it saves.
@@ -50,7 +51,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     session = (

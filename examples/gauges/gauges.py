@@ -7,6 +7,7 @@ found in NumPy, and joined in Spark to who is to be called. Run it with
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def main() -> int:
     """Capture three runs, trace an alarm back to readings, and replay it."""
     data, archive = Path("data"), Path("provenance")
     write_data(data)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
