@@ -27,7 +27,7 @@ from whence.algebra.witness import (
 )
 from whence.archive import DataFile, Dataset, RunWriter, Step
 from whence.archive.storage import file_errors
-from whence.arraytypes import spark_type, to_arrow, to_numpy
+from whence.arraytypes import spark_field, spark_type, to_arrow, to_numpy
 from whence.errors import ArrayError
 from whence.trace.tables import LOCATOR, Tables
 
@@ -302,10 +302,7 @@ def _write_output(
     names = list(columns)
     physical = [f"c{i}" for i in range(len(names))]
     arrays = [to_arrow(array) for array in columns.values()]
-    fields = [
-        {"name": p, "type": spark_type(a.type), "nullable": True, "metadata": {}}
-        for p, a in zip(physical, arrays, strict=True)
-    ]
+    fields = [spark_field(p, a.type) for p, a in zip(physical, arrays, strict=True)]
     slots = {
         _RANGES: _ranges(answer),
         _TOKEN: pa.array([_TOKEN] * len(answer.doubt), pa.string()),
@@ -318,7 +315,10 @@ def _write_output(
         "columns": names,
         "physical": physical,
         "slot": "0L",
-        "stored": {"type": "struct", "fields": fields},
+        "stored": {
+            "type": "struct",
+            "fields": [*fields, *(spark_field(n, a.type) for n, a in slots.items())],
+        },
     }
     schema = json.dumps({"type": "struct", "fields": named})
     return _written(writer, table, "output", "output", schema, properties)

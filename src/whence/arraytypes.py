@@ -29,12 +29,19 @@ def spark_type(kind: Any) -> Any:
     if pa.types.is_list(kind):
         inner = spark_type(kind.value_type)
         return {"type": "array", "elementType": inner, "containsNull": True}
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [spark_field(field.name, field.type) for field in kind]}
     if str(kind) not in _PLAIN:
         raise ArrayError(
             f"an array of type {kind} cannot be stored as a column; there are "
             + ", ".join(dict.fromkeys(_PLAIN.values()))
         )
     return _PLAIN[str(kind)]
+
+
+def spark_field(name: str, kind: Any) -> dict[str, Any]:
+    """A column of an Arrow type as Spark's schema writes it."""
+    return {"name": name, "type": spark_type(kind), "nullable": True, "metadata": {}}
 
 
 def to_arrow(array: Any) -> Any:

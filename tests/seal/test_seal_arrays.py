@@ -28,9 +28,13 @@ def steps(v: Any, id: Any, by: float = 1.0) -> Any:
 
 
 @whence.arrays.track
-def centred(frame: Any) -> Any:
-    v = frame["v"].to_numpy()
-    return pd.DataFrame({"id": frame["id"], "c": v - np.roll(v, 1)})
+def from_the_one_before(v: Any) -> Any:
+    return v - np.roll(v, 1)
+
+
+def centred(frame: pd.DataFrame) -> pd.DataFrame:
+    made = from_the_one_before(frame["v"].to_numpy())
+    return pd.DataFrame({"id": frame["id"].to_numpy(), "c": made})
 
 
 def leaves(run: Any) -> dict[str, set[int]]:
