@@ -9,7 +9,7 @@ from seal_kit import SHAPES, Vault, tokens, use_sources, write_sources
 import whence
 from whence.errors import SelectionError, UnknownNameError
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 
 def test_nodes_by_attributes(vault: Vault) -> None:

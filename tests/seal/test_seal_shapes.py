@@ -9,7 +9,7 @@ from seal_kit import SHAPES, Vault, edges, tokens, use_sources, write_sources
 import whence
 from whence.errors import ArchiveError, SelectionError
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 
 def test_every_token_is_what_python_computes_from_the_sources(vault: Vault) -> None:
