@@ -22,7 +22,7 @@ test-full: java $(STAMP)
 
 check: java $(STAMP)
 	$(MAKE) -j2 checks
-	$(PYTEST) -m "not slow and not full and not cluster and not postgresql"
+	$(PYTEST) -m "not spark and not slow and not full and not postgresql"
 
 checks: lint types contracts $(VENV)/spark.jsa
 
