@@ -3,6 +3,7 @@
 from whence.plan.codec import from_json, to_json
 from whence.plan.operators import (
     CHOOSING,
+    COLLECTING,
     Aggregate,
     AggregateCall,
     ArrayFunction,
@@ -43,6 +44,7 @@ from whence.plan.tree import by_id, find, map_plan, sources, walk
 
 __all__ = [
     "CHOOSING",
+    "COLLECTING",
     "Aggregate",
     "AggregateCall",
     "ArrayFunction",

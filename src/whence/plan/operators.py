@@ -36,6 +36,8 @@ class Expression:
         return self.text
 
 
+COLLECTING = frozenset({"CollectList", "CollectSet"})
+"""Aggregates whose value is the list of their members' values, as Spark names them."""
 CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
 """Aggregates that return the value of some row: that row contributes, the others influence."""
 

@@ -8,22 +8,17 @@ eager mode then writes the members of the groups that are referred to, once each
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from whence import plan as ops
 from whence.algebra.witness import (
     Group,
     GroupShape,
-    Members,
     Witness,
-    children,
-    slots,
-    walk,
 )
 from whence.plan import Operator, Source
 from whence.spark import rebuild
@@ -32,19 +27,18 @@ from whence.spark.files import stat
 from whence.spark.followed import CellSlots, Follow
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
-from whence.spark.literals import literal_rows
-from whence.spark.members import ROOT, Bounds, find_members
+from whence.spark.members import ROOT, find_members
 from whence.spark.normalise import normalise, plan_text
 from whence.spark.opaque import Noted, group_shape, members_frame, opaque
 from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
+from whence.spark.references import referred, refers
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
 from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
-_MAX_LITERALS = 500
 Progress = Callable[[str], None]
 
 
@@ -192,13 +186,14 @@ class Capture:
         self._progress("running the pipeline")
         width = len(gateway.output(node))
         columns = gateway.output(traced.plan)[:width] if exact or noted else gateway.output(node)
-        output = self._write(traced, columns, schema)
-        groups: dict[str, tuple[GroupShape, Stored]] = {}
-        scopes = dict(context.scopes)
-        groups.update(self._noted(noted, output))
-        if mode == "eager":
-            holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
-            groups.update(self._groups(context, operator, node, holders, scopes))
+        with gateway.beside(lambda: _described(gateway, operator, node)) as described:
+            output = self._write(traced, columns, schema)
+            groups = self._noted(noted, output)
+            scopes = dict(context.scopes)
+            if mode == "eager":
+                holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
+                groups.update(self._groups(context, operator, node, holders, scopes))
+        attachment, code = described.result()
         return Captured(
             plan=operator,
             pipeline=operator,
@@ -208,13 +203,13 @@ class Capture:
             datasets=(*datasets, output, *(stored for _, stored in groups.values())),
             groups=groups,
             scopes=scopes,
-            attachment=rebuild.to_bytes(gateway, operator, node),
+            attachment=attachment,
             ordered=_is_ordered(operator),
             exact=exact,
             notes=(),
             doubts=doubts,
             cells=cells,
-            code=find_code(gateway, operator, node),
+            code=code,
         )
 
     @staticmethod
@@ -296,11 +291,11 @@ class Capture:
         done: dict[str, tuple[GroupShape, Stored]] = {}
         for op, part in align(gateway, operator, node):
             for group in () if isinstance(op, OPAQUE) else _groups_of(op):
-                wanted = [(s, d) for s, d in holders if _refers(s, group)]
+                wanted = [(s, d) for s, d in holders if refers(s, group)]
                 if not wanted:
                     continue
                 self._progress(f"listing the groups of {op.id}")
-                bounds = self._bounds(wanted, group)
+                bounds = referred(gateway, wanted, group)
                 listing = Context(gateway, "list", context.leaves)
                 plan, found = find_members(listing, op, part, group, bounds)
                 scopes.update({k: v for k, v in listing.scopes.items() if k not in scopes})
@@ -324,29 +319,12 @@ class Capture:
             done[side.group] = (group_shape(side), stored)
         return done
 
-    def _bounds(self, holders: list[tuple[Witness, Stored]], group: str) -> Bounds:
-        """The keys asked for; as literals too if they are few, so that Spark pushes them down."""
-        frame = self._references(holders, group)
-        kinds = frame.schema.simpleString()
-        if "timestamp" not in kinds and "interval" not in kinds:
-            with self._gateway.job():
-                rows = [list(row) for row in frame.limit(_MAX_LITERALS + 1).collect()]
-            literals = literal_rows(rows) if len(rows) <= _MAX_LITERALS else None
-            if literals is not None:
-                return Bounds(self._gateway.values(literals, frame.schema), literals)
-        return Bounds(frame._jdf.queryExecution().analyzed())
 
-    def _references(self, holders: list[tuple[Witness, Stored]], group: str) -> DataFrame:
-        """The distinct keys under which the holders' rows refer to a group."""
-        frames: list[DataFrame] = []
-        for shape, stored in holders:
-            schema = json.dumps(stored.properties["stored"])
-            frame = self._gateway.frame(self._gateway.read_parquet(stored.location, schema))
-            frames.extend(_key_frames(frame, shape, group))
-        union = frames[0]
-        for frame in frames[1:]:
-            union = union.unionByName(frame)
-        return union.distinct()
+def _described(
+    gateway: Gateway, operator: Operator, node: Plan
+) -> tuple[bytes, dict[str, list[str]]]:
+    """A step's plan as bytes, and the digests of the user code in it."""
+    return rebuild.to_bytes(gateway, operator, node), find_code(gateway, operator, node)
 
 
 def _plain_leaf(gateway: Gateway, node: Plan, traced: Traced) -> Plan:
@@ -362,27 +340,6 @@ def _groups_of(operator: Operator) -> list[str]:
             return [f"{operator.id}/left", f"{operator.id}/right"]
         case _:
             return [operator.id, f"{operator.id}/scalar"]
-
-
-def _refers(shape: Witness, group: str) -> bool:
-    return any(isinstance(part, Group) and part.operator == group for part in walk(shape))
-
-
-def _key_frames(frame: DataFrame, shape: Witness, group: str) -> Iterator[DataFrame]:
-    """For each place of a shape that refers to the group, the keys that stand there."""
-    match shape:
-        case Group(slot, operator) if operator == group:
-            yield frame.where(F.col(f"`{slot}`").isNotNull()).select(f"`{slot}`.*")
-        case Members(slot=slot, element=element):
-            if _refers(element, group):
-                if shape.is_bare:
-                    inner = frame.select(F.explode(f"`{slot}`").alias(slots(element)[0]))
-                else:
-                    inner = frame.select(F.inline(f"`{slot}`"))
-                yield from _key_frames(inner, element, group)
-        case _:
-            for child in children(shape):
-                yield from _key_frames(frame, child, group)
 
 
 def _is_ordered(operator: Operator) -> bool:

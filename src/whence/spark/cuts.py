@@ -19,7 +19,6 @@ from whence.spark import rebuild
 from whence.spark.gateway import Gateway, Plan
 
 Mode = Literal["eager", "lazy", "auto"]
-_COLLECTING = ("CollectList", "CollectSet")
 OPAQUE = (ops.MapBatches, ops.MapGroups, ops.MapCogroups)
 
 
@@ -90,52 +89,51 @@ def _run_again(root: Operator, mode: Mode) -> Iterator[Operator]:
 
 
 def _keyed_inputs(op: Operator, copied: bool, keyed: bool) -> Iterator[Operator]:
-    """The inputs of operators that refer to their groups by key; mirrors `instrument`."""
+    """The inputs of operators that refer to their groups by key."""
     if keyed:
         yield from op.subqueries
-    inner = [copied] * len(op.children)
     match op:
         case ops.Aggregate():
             if copied or keyed:
                 yield op.children[0]
-            inner = [False]
         case ops.Window():
             yield op.children[0]
         case ops.Join(type="semi" | "existence"):
             yield op.children[1]
-            inner = [copied, True]
-        case ops.Join(type="anti"):
-            yield from _keyed_inputs(op.children[0], copied, keyed)
-            return
-        case ops.Join() | ops.Generate() | ops.Expand():
-            inner = [True] * len(op.children)
         case ops.Except() | ops.Intersect():
             yield from op.children
-            inner = [False] * len(op.children)
         case _:
             pass
-    for child, below in zip(op.children, inner, strict=True):
+    for child, below in _inputs(op, copied):
         yield from _keyed_inputs(child, below, keyed)
 
 
 def _copied_lists(op: Operator, copied: bool) -> Iterator[Operator]:
-    """Aggregates that collect values, below an operator that repeats rows; see `_keyed_inputs`."""
-    inner = [copied] * len(op.children)
-    match op:
-        case ops.Aggregate():
-            if copied and any(call.function in _COLLECTING for call in op.aggregates):
-                yield op
-            inner = [False]
-        case ops.Join(type="semi" | "existence" | "anti"):
-            inner = [copied, False]
-        case ops.Join() | ops.Generate() | ops.Expand():
-            inner = [True] * len(op.children)
-        case ops.Except() | ops.Intersect():
-            inner = [False] * len(op.children)
-        case _:
-            pass
-    for child, below in zip(op.children, inner, strict=True):
+    """Aggregates that collect values, below an operator that repeats rows."""
+    if copied and isinstance(op, ops.Aggregate) and _collects(op):
+        yield op
+    for child, below in _inputs(op, copied):
         yield from _copied_lists(child, below)
+
+
+def _collects(op: ops.Aggregate) -> bool:
+    return any(call.function in ops.COLLECTING for call in op.aggregates)
+
+
+def _inputs(op: Operator, copied: bool) -> Iterator[tuple[Operator, bool]]:
+    """The inputs that are traced, and whether their rows may be copied; mirrors `instrument`."""
+    match op:
+        case ops.Join(type="anti"):
+            yield op.children[0], copied
+        case ops.Join(type="semi" | "existence"):
+            yield op.children[0], copied
+            yield op.children[1], True
+        case ops.Join() | ops.Generate() | ops.Expand():
+            yield from ((child, True) for child in op.children)
+        case ops.Aggregate() | ops.Except() | ops.Intersect():
+            yield from ((child, False) for child in op.children)
+        case _:
+            yield from ((child, copied) for child in op.children)
 
 
 def node_of(gateway: Gateway, root: Operator, node: Plan, wanted: str) -> Plan:

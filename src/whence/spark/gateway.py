@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
@@ -19,6 +20,7 @@ from whence.spark.jvm.plans import Plans
 from whence.spark.jvm.values import Expression, Plan
 from whence.spark.stored import Stored
 
+T = TypeVar("T")
 _NESTED_PRUNING = (
     "spark.sql.optimizer.nestedSchemaPruning.enabled",
     "spark.sql.optimizer.expression.nestedPruning.enabled",
@@ -148,6 +150,17 @@ class Gateway(Plans):
             yield
         finally:
             Gateway.total_job_seconds += time.monotonic() - started
+
+    @contextmanager
+    def beside(self, work: Callable[[], T]) -> Iterator[Future[T]]:
+        """What the driver can do while Spark's jobs run, in a thread of its own."""
+
+        def act() -> T:
+            self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._java)
+            return work()
+
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            yield pool.submit(act)
 
     def _write_unpruned(self, writer: Any, folder: str) -> None:
         """Once more, reading nested columns whole.

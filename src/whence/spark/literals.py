@@ -8,6 +8,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+NULL = "NULL"
+MAX_LITERALS = 500
+"""Up to so many keys are handed to Spark as literals."""
+
 
 def literal_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]] | None:
     """Rows of values as rows of literals; None if some value has no simple literal."""
@@ -25,7 +29,7 @@ def literal(value: Any) -> str | None:
     """
     match value:
         case None:
-            return "NULL"
+            return NULL
         case bool():
             return str(value).lower()
         case int():

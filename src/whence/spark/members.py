@@ -7,8 +7,9 @@ is flat, one row per member, whatever the size of a group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from whence import plan as ops
@@ -21,21 +22,47 @@ from whence.spark.instrument.groups import find_flags, grouping, listed
 from whence.spark.instrument.joins import bound_expressions, split_condition
 from whence.spark.instrument.traced import key_names, own_slots
 from whence.spark.instrument.windows import rank_column
+from whence.spark.literals import NULL
 
 ROOT = "root"
 LIMITED_ROOT = "root/limited"
 
 
-@dataclass(frozen=True, slots=True)
 class Bounds:
     """The groups that are asked for.
 
-    `plan` gives one row per group with the key's fields k0, k1, ... `literals` holds the same keys
-    as SQL literals if they are few and of simple types, so that Spark can push them down.
+    `plan` gives one row per group with the key's `width` fields k0, k1, ... `literals` holds the
+    same keys as SQL literals if they are few and of simple types, so that Spark can push them down.
     """
 
-    plan: Plan
-    literals: Sequence[Sequence[str]] | None = None
+    def __init__(
+        self,
+        width: int,
+        make: Callable[[], Plan],
+        literals: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        self.width = width
+        self.literals = literals
+        self._make = make
+
+    @cached_property
+    def plan(self) -> Plan:
+        """One row per group; literals often do without it, so it is made when it is asked for."""
+        return self._make()
+
+    def first(self, gateway: Gateway, width: int) -> Bounds:
+        """The groups asked for, told by the first fields of their keys alone."""
+        if width in (0, self.width):
+            return self
+        literals = self.literals
+        if literals is not None:
+            literals = list(dict.fromkeys(tuple(row[:width]) for row in literals))
+
+        def narrow() -> Plan:
+            keys = gateway.output(self.plan)[:width]
+            return gateway.distinct(gateway.project(keys, self.plan))
+
+        return Bounds(width, narrow, literals)
 
 
 def find_members(
@@ -227,7 +254,9 @@ def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds 
     if bounds is None or not keys:
         return plan
     if bounds.literals is not None:
-        return _matching(gateway, plan, keys, bounds.literals)
+        plan = _matching(gateway, plan, keys, bounds.literals)
+        if len(keys) == 1 or len(bounds.literals) < 2:
+            return plan
     wanted = gateway.output(bounds.plan)[: len(keys)]
     pairs = zip(keys, wanted, strict=True)
     condition = gateway.conjunction(
@@ -239,7 +268,7 @@ def _restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds 
 def _matching(
     gateway: Gateway, plan: Plan, keys: Sequence[Any], rows: Sequence[Sequence[str]]
 ) -> Plan:
-    """The rows of a plan whose key is one of some literals: a filter that Spark can push down."""
+    """The rows of a plan whose key's fields are among some literals: Spark can push that down."""
     columns = gateway.output(plan)
     names = [gateway.fresh("k") for _ in keys]
     aliases = [gateway.alias(k, n) for k, n in zip(keys, names, strict=True)]
@@ -247,12 +276,25 @@ def _matching(
     wide.setAnalyzed()
     pairs = enumerate(zip(keys, names, strict=True))
     exact = [(i, n) for i, (k, n) in pairs if _has_literals(k)]
-    text = " OR ".join(
-        "(" + (" AND ".join(f"`{n}` <=> {row[i]}" for i, n in exact) or "true") + ")"
-        for row in rows
-    )
-    filtered = gateway.resolve(gateway.filter(gateway.parse(text or "false"), wide))
+    text = _are_among([n for _, n in exact], [[row[i] for i, _ in exact] for row in rows])
+    filtered = gateway.resolve(gateway.filter(gateway.parse(text), wide))
     return gateway.project(columns, filtered)
+
+
+def _are_among(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """SQL that is true if each column holds one of its values in some rows of literals.
+
+    Column by column: Spark makes hash sets of lists and pushes them into scans. Which values
+    belong together is for a join to tell.
+    """
+    if not rows:
+        return "false"
+    tests: list[str] = []
+    for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        present = dict.fromkeys(v for v in values if v != NULL)
+        parts = [f"`{name}` IN ({', '.join(present)})"] if present else []
+        tests.append(" OR ".join([*parts, f"`{name}` IS NULL"] if NULL in values else parts))
+    return " AND ".join(f"({test})" for test in tests) or "true"
 
 
 def _semi_join(
@@ -276,7 +318,7 @@ def _semi_join(
     if condition.right or needed:
         plan = gateway.filter(gateway.conjunction([*condition.right, *needed]), plan)
     keys = [c.right for c in equal]
-    plan = _restrict(gateway, plan, keys, _first(gateway, bounds, len(keys)))
+    plan = _restrict(gateway, plan, keys, bounds and bounds.first(gateway, len(keys)))
     values = [gateway.alias(c.right, f"c{i}") for i, c in enumerate(others)]
     tests = [Test(f"k{len(equal) + i}", c.comparison, f"c{i}") for i, c in enumerate(others)]
     named = _named(gateway, keys) if equal or not others else []
@@ -339,7 +381,9 @@ def _window(
     gateway = context.gateway
     child = instrument(context, operator.children[0], node.child())
     partition = gateway.items(node.partitionSpec())
-    plan = _restrict(gateway, child.plan, partition, _first(gateway, bounds, len(partition)))
+    plan = _restrict(
+        gateway, child.plan, partition, bounds and bounds.first(gateway, len(partition))
+    )
     order = gateway.items(node.orderSpec())
     if order:
         column = rank_column(gateway, node)
@@ -350,14 +394,3 @@ def _window(
     keys = _named(gateway, partition)[: len(partition)]
     tests = between(f"k{len(partition)}", f"k{len(partition) + 1}")
     return _flat(gateway, plan, keys, child, group, [rank], tests)
-
-
-def _first(gateway: Gateway, bounds: Bounds | None, count: int) -> Bounds | None:
-    """The groups asked for, told by the first fields of their keys alone."""
-    if bounds is None or len(gateway.output(bounds.plan)) == count or not count:
-        return bounds
-    keys = gateway.output(bounds.plan)[:count]
-    literals = bounds.literals
-    if literals is not None:
-        literals = list(dict.fromkeys(tuple(row[:count]) for row in literals))
-    return Bounds(gateway.distinct(gateway.project(keys, bounds.plan)), literals)

@@ -13,13 +13,11 @@ from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced
-from whence.spark.literals import literal_rows
+from whence.spark.literals import MAX_LITERALS, literal_rows
 from whence.spark.members import LIMITED_ROOT, ROOT, Bounds, find_members
 from whence.spark.rebuild import align
 from whence.spark.sources import located, restored_with_slots
 from whence.spark.stored import Stored
-
-_MAX_LITERALS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +103,15 @@ def _range_leaf(gateway: Gateway, operator: Source, wanted: list[Any], stored: S
 
 
 def _bounds(gateway: Gateway, keys: str) -> Bounds:
-    frame = gateway.session.read.parquet(keys)
+    meta = pq.read_metadata(keys)
     literals = None
-    if pq.read_metadata(keys).num_rows <= _MAX_LITERALS:
+    if meta.num_rows <= MAX_LITERALS:
         literals = literal_rows([list(row.values()) for row in pq.read_table(keys).to_pylist()])
-    return Bounds(frame._jdf.queryExecution().analyzed(), literals)
+
+    def plan() -> Plan:
+        return gateway.session.read.parquet(keys)._jdf.queryExecution().analyzed()
+
+    return Bounds(len(meta.schema.to_arrow_schema()), plan, literals)
 
 
 def replay(

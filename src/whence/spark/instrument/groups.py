@@ -157,7 +157,7 @@ def find_collections(context: Context, operator: ops.Aggregate, node: Plan) -> l
             continue
         function = call.aggregateFunction()
         kind = gateway.kind(function)
-        if kind in ("CollectList", "CollectSet"):
+        if kind in ops.COLLECTING:
             when = call.filter().get() if call.filter().isDefined() else None
             value = gateway.items(function.children())[0]
             found.append(Collection(column.number, value, when, kind == "CollectSet", call))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from whence import plan as ops
 from whence.algebra.witness import Comparison, product
+from whence.plan import Operator
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
 from whence.spark.instrument.traced import Context, Traced, group_slot
@@ -34,18 +35,61 @@ def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:
 
 
 def _one_sided(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Traced:
-    """The left row alone: an anti join, or a semi join before its right side is attached."""
+    """An anti join: the left row alone."""
     left = family.instrument(context, operator.children[0], node.left(), copied=copied)
-    return left.over(context.gateway.with_children(node, [left.plan, node.right()]))
+    right = untraced(context.gateway, operator.children[1], node.right())
+    return left.over(context.gateway.with_children(node, [left.plan, right]))
 
 
 def _semi_keyed(context: Context, operator: ops.Join, node: Plan, copied: bool) -> Traced:
     """The left row, and the matching right rows by the left values that the condition looks at."""
-    traced = _one_sided(context, operator, node, copied)
-    condition = split_condition(context.gateway, node)
+    gateway = context.gateway
+    left = family.instrument(context, operator.children[0], node.left(), copied=copied)
+    right = untraced(gateway, operator.children[1], node.right())
+    condition = split_condition(gateway, node)
+    plan = _semi(gateway, operator, node, condition, left.plan, right)
     if condition is None:
-        return group_slot(context, traced, operator, bound_expressions(context.gateway, node))
-    return group_slot(context, traced, operator, [c.left for c in condition.compared])
+        bound = bound_expressions(gateway, node)
+    else:
+        bound = [c.left for c in condition.compared]
+    return group_slot(context, left.over(plan), operator, bound)
+
+
+def untraced(gateway: Gateway, operator: Operator, node: Plan) -> Plan:
+    """A plan without slots, its semi joins as Spark can best work with them."""
+    if not any(isinstance(op, ops.Join) and op.type == "semi" for op in ops.walk(operator)):
+        return node
+    pairs = zip(operator.children, gateway.items(node.children()), strict=True)
+    kids = [untraced(gateway, child, kid) for child, kid in pairs]
+    if isinstance(operator, ops.Join):
+        condition = split_condition(gateway, node)
+        return _semi(gateway, operator, node, condition, *kids)
+    return gateway.with_children(node, kids) if kids else node
+
+
+def _semi(
+    gateway: Gateway,
+    operator: ops.Join,
+    node: Plan,
+    condition: Condition | None,
+    left: Plan,
+    right: Plan,
+) -> Plan:
+    """A join over other inputs; `left values IN (SELECT right values)` where it says no more.
+
+    Spark infers of equal columns elsewhere what a filter says; what a join says it does not.
+    """
+    if operator.type != "semi" or condition is None or not _is_membership(node, condition):
+        return gateway.with_children(node, [left, right])
+    named = [gateway.alias(c.right, gateway.fresh("r")) for c in condition.compared]
+    among = gateway.is_in([c.left for c in condition.compared], gateway.project(named, right))
+    return gateway.filter(among, left)
+
+
+def _is_membership(node: Plan, condition: Condition) -> bool:
+    plain = all(c.comparison == "=" and not c.nulls for c in condition.compared)
+    hinted = bool(str(node.hint().toString()))
+    return bool(condition.compared) and plain and not condition.right and not hinted
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,13 @@ class Plans(Expressions):
         on = self.none if condition is None else self.some(condition)
         return self.logical.Join(left, right, kind, on, hint)
 
+    def is_in(self, values: Sequence[Expression], plan: Plan) -> Expression:
+        """`(values) IN (plan)`."""
+        query = self.parse("1 IN (SELECT 1)").query()
+        names = [str(query.productElementName(i)) for i in range(query.productArity())]
+        changes = {names.index("plan"): plan, names.index("numCols"): len(values)}
+        return self.expressions.InSubquery(self.seq(values), self.with_arguments(query, changes))
+
     def union(self, plans: Sequence[Plan]) -> Plan:
         """`plan UNION ALL plan …`, columns by position."""
         logical = self.logical

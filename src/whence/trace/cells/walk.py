@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from whence import plan as ops
 from whence.algebra.witness import (
     Choice,
-    Collected,
     Group,
     Item,
     Members,
@@ -27,11 +26,12 @@ from whence.algebra.witness import (
 from whence.plan import Operator
 from whence.plan.paths import Item as ItemStep
 from whence.plan.paths import Move
-from whence.trace.backward import ROLE, Backward
+from whence.trace.backward import Backward
 from whence.trace.cells.marks import Mark, Passed, held, moves_of, through
+from whence.trace.cells.members import MemberTables, union_of
 from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
 from whence.trace.places import ROW, Held, PlaceStep
-from whence.trace.steps import StepView, membership, step_view
+from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted, text
 
 
@@ -55,6 +55,7 @@ class Walk:
         self.reached: list[Reached] = []
         self.views: list[StepView] = []
         self.reasons: dict[str, None] = {}
+        self._groups = MemberTables(tables, backward, self.reasons)
 
     # --- Steps ------------------------------------------------------------------------------
 
@@ -217,14 +218,14 @@ class Walk:
                 self._visit(view, subquery, row_of(scope, subquery), marks[number])
                 continue
             below, asked = subquery, marks[number]
-            inner = self._members(view, scope, group)
+            inner = self._groups.referred(view, scope, group)
             while isinstance(below, ops.Project | ops.View) and not below.subqueries:
                 asked = self._back(below, scope, asked).get(0, [])
                 below = below.children[0]
             if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
                 self._into_members(view, below, inner, asked)
             else:
-                moved = [self._to_members(mark, inner.table) for mark in asked]
+                moved = [self._groups.spread(mark, inner.table) for mark in asked]
                 self._visit(view, below, inner, moved)
 
     def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
@@ -233,8 +234,8 @@ class Walk:
             looked = found.pop(1, [])
             group = group_of(scope.shape, operator.id)
             if group is not None and looked:
-                inner = self._members(view, scope, group)
-                moved = [self._to_members(mark, inner.table) for mark in looked]
+                inner = self._groups.referred(view, scope, group)
+                moved = [self._groups.spread(mark, inner.table) for mark in looked]
                 self._visit(view, operator.children[1], inner, moved)
         self._children(view, operator, scope, found)
 
@@ -292,9 +293,9 @@ class Walk:
                 out.number: own.number
                 for out, own in zip(operator.output, child.output, strict=True)
             }
-            inner = self._members(view, scope, group)
+            inner = self._groups.referred(view, scope, group)
             moved = [
-                replace(self._to_members(mark, inner.table), column=columns[mark.column])
+                replace(self._groups.spread(mark, inner.table), column=columns[mark.column])
                 for mark in marks
             ]
             looked = [
@@ -311,10 +312,10 @@ class Walk:
         found = self._back(operator, scope, marks)
         for shape in walk(scope.shape):
             if isinstance(shape, Members) and shape.operator == operator.id:
-                table = self._listed(scope, shape)
+                table = self._groups.listed(scope, shape)
                 scope = Scope(table, shape.element, scope.scopes)
                 found = {
-                    number: [self._to_members(mark, table) for mark in asked]
+                    number: [self._groups.spread(mark, table) for mark in asked]
                     for number, asked in found.items()
                 }
                 break
@@ -323,7 +324,7 @@ class Walk:
             if inner is None:
                 self._visit(view, child, part(scope, child), found.get(number, []))
                 continue
-            moved = [self._to_members(mark, inner.table) for mark in found.get(number, [])]
+            moved = [self._groups.spread(mark, inner.table) for mark in found.get(number, [])]
             self._visit(view, child, inner, moved)
 
     def _side(self, view: StepView, operator: Operator, scope: Scope, number: int) -> Scope | None:
@@ -338,7 +339,7 @@ class Walk:
         sides = [g for g in own if is_side(g.operator, operator.id, number)] or own
         if not sides:
             return None
-        return self._members(view, scope, sides[0])
+        return self._groups.referred(view, scope, sides[0])
 
     # --- Groups -----------------------------------------------------------------------------
 
@@ -366,9 +367,9 @@ class Walk:
             if any(frame.columns and mark.column not in frame.columns for mark in own):
                 self.reasons[f"{operator.id}: the whole partition counts, not the frame"] = None
             if own:
-                inner = self._members(view, scope, frame)
+                inner = self._groups.referred(view, scope, frame)
                 found = self._back(bare, scope, own).get(0, [])
-                moved = [self._to_members(mark, inner.table) for mark in found]
+                moved = [self._groups.spread(mark, inner.table) for mark in found]
                 self._visit(view, child, inner, moved)
 
     def _aggregate(
@@ -385,11 +386,11 @@ class Walk:
         found = self._back(operator, scope, marks)
         self._subqueries(view, operator, scope, found)
         if isinstance(part, Members):
-            table = self._listed(scope, part)
+            table = self._groups.listed(scope, part)
             inner = Scope(table, part.element, scope.scopes, part.collected, part.chosen)
             self._into_members(view, operator, inner, marks)
         elif part is not None:
-            inner = self._members(view, scope, part)
+            inner = self._groups.referred(view, scope, part)
             self._into_members(view, operator, inner, marks)
 
     def _into_members(
@@ -421,21 +422,21 @@ class Walk:
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
                     item = items.get(mark.column)
-                    one = self._member_mark(operator, members, passed, move.positions, item)
+                    one = self._groups.made(operator, members, passed, move.positions, item)
                     if flag is not None:
-                        one, other = self._divided(one, members, flag)
+                        one, other = self._groups.divided(one, members, flag)
                         if any(call.function in ops.CHOOSING for call in calls):
                             below.append(other)
                     (picked if mark.contributing else below).append(one)
                 below += [
-                    self._to_members(mark.influence(path, operator.id), members.table)
+                    self._groups.spread(mark.influence(path, operator.id), members.table)
                     for path in move.influences
                 ]
-        used = self._used(members, values, picked)
+        used = self._groups.used(members, values, picked)
         below += picked
         for mark in keys:
             below += self._key_marks(operator, mark, used)
-        near = _union_of(ROW, [used, *(m.table for m in below)])
+        near = union_of(ROW, [used, *(m.table for m in below)])
         narrowed = self._tables.table(
             "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
         )
@@ -454,93 +455,6 @@ class Walk:
         moved = replace(mark, table=self._tables.table("mark", sql))
         found = self._back(replace(operator, decides=()), Scope(used, Nothing(), {}), [moved])
         return found.get(0, [])
-
-    def _used(self, members: Scope, values: Sequence[Mark], picked: Sequence[Mark]) -> str:
-        """The members that made the asked values: all, where no value of their group is asked."""
-        asked = [mark.table for mark in values if mark.contributing]
-        if not asked:
-            return members.table
-        groups = _union_of(ROW, asked)
-        own = _union_of(ROW, [mark.table for mark in picked]) if picked else "SELECT -1"
-        return self._tables.table(
-            "used",
-            f"SELECT * FROM {members.table} WHERE {ROW} IN ({own}) OR parent NOT IN ({groups})",
-        )
-
-    def _member_mark(
-        self,
-        operator: ops.Aggregate,
-        members: Scope,
-        passed: Passed,
-        positions: str,
-        collected: Collected | None,
-    ) -> Mark:
-        """A mark of an aggregated value as one of the members that made it."""
-        mark, item = passed.mark, passed.item
-        if positions == "same" or item in (None, ItemStep()):
-            return self._to_members(mark, members.table)
-        if collected is None:
-            self.reasons[f"{operator.id}: which rows made an item is not known, all count"] = None
-            return self._to_members(mark, members.table)
-        place = f"m.{item.column}" if isinstance(item, Held) else str(_number(item))
-        columns = "".join(f", m.{name}" for name in held(mark.steps))
-        sql = (
-            f"SELECT s.{ROW}{columns} FROM {mark.table} AS m JOIN ({_placed(members, collected)}) "
-            f"AS s ON s.parent = m.{ROW} AND s.place = {place}"
-        )
-        return replace(mark, table=self._tables.table("mark", sql))
-
-    def _divided(self, mark: Mark, members: Scope, flag: str) -> tuple[Mark, Mark]:
-        """A mark of members as two: of those whose value was taken, and of the others."""
-        sql = f"SELECT m.* FROM {mark.table} AS m JOIN {members.table} AS s USING ({ROW}) WHERE"
-        taken = self._tables.table("mark", f"{sql} s.{quoted(flag)}")
-        other = self._tables.table("mark", f"{sql} NOT s.{quoted(flag)}")
-        looked = replace(mark, table=other, contributing=False)
-        return replace(mark, table=taken), looked
-
-    def _to_members(self, mark: Mark, members: str) -> Mark:
-        """The mark for every member of the groups that it was about."""
-        columns = "".join(f", m.{name}" for name in held(mark.steps))
-        sql = (
-            f"SELECT s.{ROW}{columns} FROM {mark.table} AS m "
-            f"JOIN {members} AS s ON s.parent = m.{ROW}"
-        )
-        return replace(mark, table=self._tables.table("mark", sql))
-
-    def _listed(self, scope: Scope, shape: Members) -> str:
-        """The members in lists: their own number, that of the group's row, and their place."""
-        names = slots(shape.element)
-        if shape.is_bare:
-            columns = [f"m AS {quoted(names[0])}"]
-        else:
-            extra = [*shape.flags, *(c.field for c in shape.collected if c.field)]
-            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in (*names, *extra)]
-        slot = quoted(shape.slot)
-        return self._tables.table(
-            "members",
-            f"SELECT row_number() OVER () AS {ROW}, parent, place, {', '.join(columns)} FROM ("
-            f"SELECT {ROW} AS parent, generate_subscripts({slot}, 1) - 1 AS place, "
-            f"unnest({slot}) AS m FROM {scope.table})",
-        )
-
-    def _members(self, view: StepView, scope: Scope, group: Group) -> Scope:
-        """The members of groups that a scope refers to by key."""
-        slot = quoted(group.slot)
-        keys = self._tables.table(
-            "keys",
-            f"SELECT unnest(k), true AS {ROLE} FROM (SELECT DISTINCT {slot} AS k "
-            f"FROM {scope.table} WHERE {slot} IS NOT NULL)",
-        )
-        files, shape = self._backward.group_files(view, group.operator, keys)
-        names = "".join(f", g.{quoted(n)}" for n in (*slots(shape.element), *shape.flags))
-        table = self._tables.table(
-            "members",
-            f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names} "
-            f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
-            f"ON {membership(shape, f's.{slot}', 'g')}",
-        )
-        scopes = {**scope.scopes, **shape.scopes}
-        return Scope(table, shape.element, scopes, chosen=shape.chosen)
 
 
 # --- Columns, calls and places ----------------------------------------------------------------
@@ -580,28 +494,6 @@ def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> l
     return [mark for mark in asked if mark.column in frame.columns]
 
 
-def _placed(members: Scope, collected: Collected) -> str:
-    """SQL for members with the place of the item that each of them gave to a list or set."""
-    if collected.field is None:
-        return f"SELECT * FROM {members.table}"
-    field = quoted(collected.field)
-    if collected.of_set:
-        return f"SELECT * REPLACE ({field} AS place) FROM {members.table}"
-    return (
-        f"SELECT * REPLACE (count(*) OVER (PARTITION BY parent ORDER BY place) - 1 AS place) "
-        f"FROM {members.table} WHERE {field}"
-    )
-
-
 def _picks(call: ops.AggregateCall) -> bool:
     """Whether an aggregate takes the values of some rows of a group only."""
     return call.filter is not None or call.function in ops.CHOOSING
-
-
-def _number(step: PlaceStep | None) -> int:
-    assert isinstance(step, ItemStep) and step.position is not None
-    return step.position
-
-
-def _union_of(column: str, tables: Sequence[str]) -> str:
-    return " UNION ".join(f"SELECT {column} FROM {table}" for table in tables)
