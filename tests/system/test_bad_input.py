@@ -117,6 +117,14 @@ def test_a_selection_of_a_wrong_type(asked, selection):
         asked.trace(selection)
 
 
+def test_a_source_that_gave_nothing_is_empty(asked):
+    trace = asked.trace("customer < 0")
+    assert trace["orders"].to_pylist() == []
+    assert len(trace["orders"]) == 0
+    with pytest.raises(whence.UnknownNameError, match="did you mean 'orders'"):
+        trace["order"]
+
+
 def test_rows_of_a_wrong_type(asked):
     with pytest.raises(SelectionError):
         asked.trace([{"total": {"not": "a number"}}])

@@ -2,7 +2,8 @@
 
 Relations and subqueries do not survive Java serialisation, so they are taken out: a leaf becomes an
 empty local relation with the same attributes, a scalar subquery a placeholder whose plan is stored
-beside. Putting a plan together gives each leaf a relation of this session, attribute ids unchanged.
+beside. Putting a plan together gives each leaf a relation of this session, attribute ids unchanged;
+new attributes are kept from having the same ids.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
     mains = [gateway.serialise(take_apart(op, part)) for op, part in inputs]
     stored = {
         "spark": gateway.version,
+        "ids": gateway.new_id(),
         "top": top and {"class": top[0], "arguments": _text(top[1])},
         "inputs": [_text(main) for main in mains],
         "subqueries": [_text(part) for part in parts],
@@ -143,6 +145,8 @@ def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
             f"the stored plan cannot be read by Spark {gateway.version}; it was captured with "
             f"Spark {stored['spark']}, use that version"
         ) from error
+
+    gateway.pass_ids(stored["ids"])
 
     def put_together(op: Operator, part: Plan) -> Plan:
         if isinstance(op, Source | OneRow):

@@ -182,7 +182,19 @@ class Trace(Mapping[str, SourceRows]):
     def __getitem__(self, source: str) -> SourceRows:
         if source in self._sources:
             return self._sources[source]
-        raise UnknownNameError("source", source, self._sources)
+        untouched = self._untouched()
+        if source not in untouched:
+            raise UnknownNameError("source", source, [*self._sources, *untouched])
+        none = self._tables.table("hits", "SELECT 0::BIGINT AS locator, true AS role WHERE false")
+        dataset = untouched[source]
+        return SourceRows(self._tables, dataset, none, source, self._backward.engine)
+
+    def _untouched(self) -> dict[str, Dataset]:
+        """Sources of the run that gave nothing to the chosen rows."""
+        archive = self._tables.archive
+        ids = dict.fromkeys(i for step in self._view.run.steps for i in step.inputs)
+        datasets = (archive.dataset(i) for i in ids if i not in self._names)
+        return {d.name: d for d in datasets if d.kind != "output"}
 
     def __contains__(self, source: object) -> bool:
         return source in self._sources

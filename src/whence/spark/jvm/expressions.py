@@ -6,12 +6,14 @@ on the constructors of one Spark version.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from whence.spark.jvm.values import CATALYST, Expression, Plan, Values
 
 _EXPRESSIONS = f"{CATALYST}.expressions"
+_IDS_AT_ONCE = 10_000
 
 
 class Expressions(Values):
@@ -125,6 +127,25 @@ class Expressions(Values):
         """An attribute of its own, of a Java data type or one given as DDL text."""
         data_type = self.data_type(kind) if isinstance(kind, str) else kind
         return self.alias(self.null(data_type), name).toAttribute()
+
+    def new_id(self) -> int:
+        """The number of a new identity; no attribute had it or a greater one before."""
+        return int(self.expressions.NamedExpression.newExprId().id())
+
+    def pass_ids(self, most: int) -> None:
+        """Let no new identity have a number up to this one.
+
+        An attribute of another JVM and one of this JVM that have the same number are the same to
+        parts of Spark's optimizer. Attributes take the numbers, many in one call.
+        """
+        types = self.scala_object(f"{CATALYST}.types.DataTypeUtils")
+        left = most - self.new_id()
+        while left > 0:
+            taken = min(left, _IDS_AT_ONCE)
+            column = {"type": "integer", "nullable": True, "metadata": {}}
+            fields = [{"name": f"c{i}", **column} for i in range(taken)]
+            types.toAttributes(self.struct_type(json.dumps({"type": "struct", "fields": fields})))
+            left -= taken
 
     def struct_type(self, schema: str) -> Any:
         """A Java struct type from a schema's JSON."""
