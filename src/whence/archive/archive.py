@@ -89,9 +89,11 @@ class Archive:
         for id in ids:
             self._known.pop(id, None)
 
-    def datasets(self) -> list[Dataset]:
-        """All datasets of committed runs."""
-        return self._datasets()
+    def datasets(self, ids: Iterable[str] | None = None) -> list[Dataset]:
+        """All datasets of committed runs, or those with some ids, from one reading."""
+        if ids is None:
+            return self._datasets()
+        return self._datasets(format_1.datasets.c.id.in_(list(ids)))
 
     def dataset_at(self, location: str) -> Dataset | None:
         """The dataset of this archive whose folder is at a path or URL."""

@@ -7,7 +7,9 @@ that refers to them, and leaves locators in one table per source.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import assert_never
 
 from whence.algebra.witness import (
@@ -44,13 +46,15 @@ class Backward:
         self.lost: list[tuple[str, int]] = []
         self.doubts: list[str] = []
         self.followed: list[tuple[StepView, str]] = []
-        self.counts: dict[tuple[str, int, str], int] = {}
+        self._counted: list[tuple[StepView, Witness, str, Branch | None]] = []
         self.datasets: dict[str, Dataset] = {}
+        self._sources: dict[str, Dataset] = {}
         self.views: list[StepView] = []
 
     def from_output(self, view: StepView, chosen: str) -> None:
         """Trace the output rows of a step whose locators are in the table `chosen`."""
         output = self._tables.archive.dataset(view.step.output)
+        self._sources.update({d.id: d for d in self._tables.archive.datasets(view.step.inputs)})
         self.views.append(view)
         if view.doubts:
             self.doubts += doubts_of(self._tables, view, chosen)
@@ -84,7 +88,7 @@ class Backward:
     def _walk(
         self, view: StepView, shape: Witness, scope: str, branch: Branch | None = None
     ) -> None:
-        self._count_scope(view, shape, scope, branch)
+        self._counted.append((view, shape, scope, branch))
         self._visit(view, shape, scope, branch)
 
     def _visit(
@@ -126,7 +130,7 @@ class Backward:
     def _reached(self, dataset_id: str, rows: str) -> None:
         """Rows of a dataset are reached: the end, or the output of an earlier step or run."""
         archive: Archive = self._tables.archive
-        dataset = archive.dataset(dataset_id)
+        dataset = self._sources[dataset_id]
         producer = archive.producer(dataset_id) if dataset.kind == "output" else None
         if producer is not None:
             self.from_output(step_view(*producer), rows)
@@ -231,10 +235,20 @@ class Backward:
 
     # --- Counts -----------------------------------------------------------------------------
 
+    @cached_property
+    def counts(self) -> dict[tuple[str, int, str], int]:
+        """How many rows each operator handled on the way, by run, step and operator."""
+        found: dict[tuple[str, int, str], int] = {}
+        for view, shape, scope, branch in self._counted:
+            for operator, rows in self._count_scope(view, shape, scope, branch):
+                key = (view.run.id, view.step.number, operator)
+                found[key] = found.get(key, 0) + rows
+        return found
+
     def _count_scope(
         self, view: StepView, shape: Witness, scope: str, branch: Branch | None
-    ) -> None:
-        """How many rows each operator handled on the way, told by the slots it had.
+    ) -> Iterator[tuple[str, int]]:
+        """How many rows of a scope each operator handled, told by the slots it had.
 
         Branches of a union share slots, so operators below one are counted in its rows alone.
         """
@@ -256,11 +270,7 @@ class Backward:
         found = self._tables.one(f"SELECT {', '.join(items)} FROM {scope}")
         numbers = dict(zip(by_slots, found, strict=True))
         for operator, own in wanted:
-            self._add(view, operator, numbers[own])
-
-    def _add(self, view: StepView, operator: str, rows: int) -> None:
-        key = (view.run.id, view.step.number, operator)
-        self.counts[key] = self.counts.get(key, 0) + int(rows)
+            yield operator, int(numbers[own])
 
 
 def _union(view: StepView, slot: str, branch: Branch | None) -> str:
