@@ -2,10 +2,11 @@
 
     python -m benchmarks tpch --scale 1 --modes eager lazy auto --repeat 3
 
-Each query writes its result as plain Parquet, then is captured in each mode, over and over; the
-ratio of a mode is its median time over the plain median. `fixed` is what capturing costs outside
-Spark's jobs: reading, instrumenting, committing. `trace` is the backward trace of one output row of
-the eager run, warm, with all its locators. Memory is the largest resident size of driver and JVM.
+Each query writes its result as plain Parquet, then is captured in each mode, over and over, the
+first round not being counted; the ratio of a mode is its median time over the plain median. `fixed`
+is what capturing costs outside Spark's jobs: reading, instrumenting, committing. `trace` is the
+backward trace of one output row of the eager run, warm, with all its locators. Memory is the
+largest resident size of driver and JVM.
 """
 
 import argparse
@@ -137,20 +138,20 @@ def measure(spark, number, modes, repeat, work) -> dict:
     times: dict[str, list[float]] = {"plain": [], **{mode: [] for mode in modes}}
     fixed: dict[str, list[float]] = {mode: [] for mode in modes}
     result: dict = {"query": number}
-    for _ in range(repeat):
+    for turn in range(repeat + 1):  # the first round warms up, for plain as for captured runs
         times["plain"].append(plain(spark, sql, work / "plain"))
         for mode in modes:
             seconds, outside, run = captured(spark, sql, mode, work / "archive")
             times[mode].append(seconds)
             fixed[mode].append(outside)
-            if mode == "eager":
+            if mode == "eager" and turn == repeat:
                 result["bytes"], result["locators"] = witness_size(run)
                 result["trace"] = traced(run)
-    base = statistics.median(times["plain"])
+    base = statistics.median(times["plain"][1:])
     result["plain"] = base
     for mode in modes:
-        result[mode] = statistics.median(times[mode]) / base
-        result[f"{mode}_fixed"] = statistics.median(fixed[mode])
+        result[mode] = statistics.median(times[mode][1:]) / base
+        result[f"{mode}_fixed"] = statistics.median(fixed[mode][1:])
     shutil.rmtree(work / "archive", ignore_errors=True)
     return result
 
@@ -177,12 +178,6 @@ def main(arguments: list[str]) -> None:
     rows = []
     with tempfile.TemporaryDirectory(dir=options.data) as scratch, Memory() as memory:
         work = Path(scratch)
-        for mode in ("plain", *options.modes):  # warm up
-            sql = query(6)
-            if mode == "plain":
-                plain(spark, sql, work / "plain")
-            else:
-                captured(spark, sql, mode, work / "warm")
         for number in options.queries:
             row = measure(spark, number, options.modes, options.repeat, work)
             rows.append(row)
