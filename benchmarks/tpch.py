@@ -3,8 +3,8 @@
     python -m benchmarks tpch --scale 1 --modes eager lazy auto --repeat 3
 
 Each query writes its result as plain Parquet, then is captured in each mode, over and over, the
-first round not being counted; the ratio of a mode is its median time over the plain median. `fixed`
-is what capturing costs outside Spark's jobs: reading, instrumenting, committing. `trace` is the
+first round not being counted and the heap cleared before each; the ratio of a mode is its median
+time over the plain median. `fixed` is what capturing costs outside Spark's jobs: reading, instrumenting, committing. `trace` is the
 backward trace of one output row of the eager run, warm, with all its locators. Memory is the
 largest resident size of driver and JVM.
 """
@@ -61,7 +61,13 @@ def session(memory: str) -> SparkSession:
     return spark
 
 
+def settle(spark: SparkSession) -> None:
+    """Clear the heap, so that nobody pays for what the run before left behind."""
+    spark.sparkContext._jvm.System.gc()
+
+
 def plain(spark: SparkSession, sql: str, folder: Path) -> float:
+    settle(spark)
     started = time.monotonic()
     spark.sql(sql).write.mode("overwrite").parquet(str(folder))
     return time.monotonic() - started
@@ -69,6 +75,7 @@ def plain(spark: SparkSession, sql: str, folder: Path) -> float:
 
 def captured(spark: SparkSession, sql: str, mode: str, folder: Path) -> tuple[float, float, object]:
     """Seconds in all, seconds outside Spark's jobs, and the run."""
+    settle(spark)
     before = Gateway.total_job_seconds
     started = time.monotonic()
     run = whence.capture(spark.sql(sql), archive=folder, mode=mode, progress=False)

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import whence
-from benchmarks.tpch import geometric_mean, session
+from benchmarks.tpch import geometric_mean, session, settle
 from whence.spark.instrument import groups
 
 WORDS = ("good", "day", "BTS", "coffee", "data", "spark", "rain", "late", "again", "hello")
@@ -189,12 +189,15 @@ def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path
     pipeline, text = SCENARIOS[name]
     times: dict[str, list[float]] = {"plain": [], "rows": [], "cells": [], "trace": []}
     for _ in range(repeat + 1):  # the first round warms up
+        settle(spark)
         started = time.monotonic()
         pipeline(source()).write.mode("overwrite").parquet(str(work / "plain"))
         times["plain"].append(time.monotonic() - started)
+        settle(spark)
         with rows_only():
             seconds, small, _ = captured(pipeline(source()), work / "archive")
         times["rows"].append(seconds)
+        settle(spark)
         seconds, size, run = captured(pipeline(source()), work / "archive")
         times["cells"].append(seconds)
         started = time.monotonic()
