@@ -4,9 +4,9 @@
 
 Each query writes its result as plain Parquet, then is captured in each mode, over and over, the
 first round not being counted and the heap cleared before each; the ratio of a mode is its median
-time over the plain median. `fixed` is what capturing costs outside Spark's jobs: reading, instrumenting, committing. `trace` is the
-backward trace of one output row of the eager run, warm, with all its locators. Memory is the
-largest resident size of driver and JVM.
+time over the plain median. `fixed` is what capturing costs outside Spark's jobs: reading,
+instrumenting, committing. `trace` is the backward trace of one output row of the eager run, warm,
+with all its locators. Memory is the largest resident size of driver and JVM.
 """
 
 import argparse
