@@ -179,3 +179,61 @@ def test_positions_of_unnested_items(workshop, games):
     assert trace.grade == "exact"
     assert found[0, "tags[1]"] == BY
     assert (0, "tags[0]") not in found
+
+
+LEVELS = 8
+
+
+def nested(level: int, number: int) -> list[dict[str, Any]] | None:
+    """A list of structs with lists of structs, to eight levels; some are empty or null."""
+    if number % 37 == 36:
+        return None
+    if number % 41 == 40 or level == 0:
+        return []
+    below = [2 * number + 1, 2 * number + 2]
+    return [{"v": child, "n": nested(level - 1, child)} for child in below]
+
+
+def tree_type(level: int) -> str:
+    inner = tree_type(level - 1) if level > 1 else "array<int>"
+    return f"array<struct<v: int, n: {inner}>>"
+
+
+@pytest.fixture(scope="module")
+def trees(workshop: Workshop) -> Any:
+    path = str(workshop.folder())
+    rows = [(i, nested(LEVELS, i)) for i in range(3)]
+    schema = f"id int, tree {tree_type(LEVELS)}"
+    workshop.session.createDataFrame(rows, schema).coalesce(1).write.parquet(path)
+    return workshop.session.read.parquet(path)
+
+
+def way(positions: list[int]) -> tuple[str, int]:
+    """The path to a value at the bottom of the first row's tree, and the value there."""
+    number = 0
+    for position in positions:
+        number = 2 * number + 1 + position
+    return "tree" + ".n".join(f"[{p}]" for p in positions) + ".v", number
+
+
+@pytest.mark.parametrize("positions", [[0] * 8, [1, 0, 1, 0, 0, 1, 1, 0]])
+def test_eight_levels_are_followed_where_they_are(workshop, trees, positions):
+    path, number = way(positions)
+    frame = trees.select("id", F.struct(F.col("tree").alias("t")).alias("kept"))
+    asked = path.replace("tree", "kept.t", 1)
+    found, trace = cells(workshop, frame, f"id = 0, {asked} = {number}")
+    assert trace.grade == "exact"
+    assert found == of([0], path, BY) | of([0], "id", BY)
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_eight_levels_are_unnested_and_collected_again(workshop, trees, mode):
+    positions = [1, 0, 1, 0, 0, 1, 1, 0]
+    path, number = way(positions)
+    frame = trees.select("id", F.explode("tree").alias("x"))
+    for _ in range(LEVELS - 1):
+        frame = frame.select("id", F.explode("x.n").alias("x"))
+    again = frame.groupBy("id").agg(F.collect_list("x.v").alias("bottom"))
+    found, _ = cells(workshop, again, f"id = 0, bottom[] = {number}", mode)
+    by = {cell for cell, role in found.items() if role == BY}
+    assert by == {(0, path), (0, "id")}

@@ -27,6 +27,7 @@ from whence.spark.files import stat
 from whence.spark.followed import CellSlots, Follow
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
+from whence.spark.instrument.joins import untraced
 from whence.spark.members import ROOT, find_members
 from whence.spark.normalise import normalise, plan_text
 from whence.spark.opaque import Noted, group_shape, members_frame, opaque
@@ -180,7 +181,7 @@ class Capture:
             relinked = rebuild.with_leaves(
                 gateway, operator, node, lambda op, part: _plain_leaf(gateway, part, leaves[op.id])
             )
-            traced = Traced(relinked, {}, Group("", ROOT))
+            traced = Traced(untraced(gateway, operator, relinked), {}, Group("", ROOT))
         else:
             traced = instrument(context, operator, node)
         self._progress("running the pipeline")
