@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whence.algebra.witness import Group, GroupShape
 from whence.archive import Archive, Dataset, Run, Step, merkle
+from whence.archive.head import refresh_head
 from whence.archive.ledger import SealSettings, load_ranges
 from whence.archive.seal import Seal, from_row
 from whence.archive.sealer import Sealer
@@ -80,6 +81,7 @@ def seal_run(
     with Sealer(store, settings, progress) as sealer:
         known = next((row for row in sealer.chain if row.run == run.id), None)
         if known is not None:
+            refresh_head(store)  # it may have died before it was written
             return from_row(known)
         ledger = _Ledger(sealer, engine)
         steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]

@@ -68,7 +68,7 @@ def _write(sealer: Sealer, kind: Any, columns: dict[str, pa.Array], about: Any) 
     return sealer.written(dataset, kind, about)
 
 
-def seal_picked(sealer: Sealer, run: Run, source: Dataset) -> Any:
+def seal_picked(sealer: Sealer, run: Run, source: Dataset, key: Any = None) -> Any:
     """Write the nodes of a run that are not stored yet, and its seal."""
     archive, count = sealer.archive, source.rows or 0
     picked = run.steps[0].document["plan"]["rows"]
@@ -130,7 +130,7 @@ def seal_picked(sealer: Sealer, run: Run, source: Dataset) -> Any:
         ),
     ]
     outputs = [{"dataset": run.output, "rows": len(picked), "root": "00"}]
-    return sealer.commit(run, written, outputs)
+    return sealer.commit(run, written, outputs, key)
 
 
 def seals(archive: Archive) -> list[ledger.SealRow]:

@@ -1,5 +1,6 @@
 """Sealing on every catalog: one sealer at a time, nothing lost, nothing stored twice."""
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -25,14 +26,19 @@ from sealing_kit import (
     stored_tokens,
     write_source,
 )
+from sqlalchemy import text, update
 from test_archive_gc import dead_pid
 
 from conftest import NewPlace
-from whence.archive import Archive, Run
+from whence.archive import Archive, Dataset, Run
+from whence.archive.head import refresh_head
 from whence.archive.ledger import SealSettings
+from whence.archive.ledger import seals as seal_table
+from whence.archive.seal import to_row
 from whence.archive.sealer import Sealer
+from whence.archive.signing import load_key, new_key
 from whence.archive.verify import verify
-from whence.errors import SelectionError
+from whence.errors import SelectionError, SourceChangedError
 from whence.sealed import Sealed
 from whence.trace.tables import Tables
 
@@ -119,6 +125,129 @@ def test_a_sealer_that_gc_took_for_dead_cannot_commit(archive: Archive, tmp_path
         change_writer(archive, sealer.id, dead=True)
         seal_picked(sealer, run, source)
     assert seals(archive) == []
+
+
+def change(archive: Archive, sql: str) -> None:
+    archive.catalog.write(lambda connection: connection.execute(text(sql)))
+
+
+def sealed_pick(archive: Archive, source: Dataset, name: str, rows: list[int], **key: Any) -> Any:
+    run = pick_run(archive, source, name, rows)
+    with Sealer(archive) as sealer:
+        return seal_picked(sealer, run, source, **key)
+
+
+def test_an_emptied_chain_is_noticed(archive: Archive, tmp_path: Path) -> None:
+    sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
+    change(archive, "DELETE FROM seals")
+    assert any("the chain was removed" in found for found in findings(archive))
+    (Path(archive.location) / "head.json").unlink()
+    assert any("nothing is signed" in found for found in findings(archive, public_key="00" * 32))
+
+
+def flip(source: Dataset) -> None:
+    """Another byte in the same place at the same time."""
+    path = Path(source.files[0].path.removeprefix("file://"))
+    status, data = path.stat(), bytearray(path.read_bytes())
+    data[6] ^= 1
+    path.write_bytes(bytes(data))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_later_seal_does_not_make_tampering_good(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "source")
+    sealed_pick(archive, source, "one", [1])
+    flip(source)
+    with pytest.raises(SourceChangedError, match="no longer what an earlier seal covers"):
+        sealed_pick(archive, source, "two", [2])
+    assert any("its content has changed" in found for found in findings(archive))
+    monkeypatch.setattr(Sealer, "_check_unchanged", lambda *_: None)
+    sealed_pick(archive, source, "three", [3])
+    assert any(found.startswith("seal 2: source 'rows' is not") for found in findings(archive))
+
+
+def test_segments_under_no_seal_are_noticed(archive: Archive, tmp_path: Path) -> None:
+    sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
+    (held,) = [d for d in archive.datasets() if d.kind == "edges"]
+    columns = "kind, name, location, schema, fingerprint, rows, bytes, properties, version, slots"
+    change(
+        archive,
+        f"INSERT INTO datasets (id, {columns}, run) SELECT 'f00', {columns}, run "
+        f"FROM datasets WHERE id = '{held.id}'",
+    )
+    assert findings(archive) == ["dataset f00: these edges are under no seal: they were added"]
+
+
+def test_node_ids_are_not_given_out_twice(archive: Archive, tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    sealed_pick(archive, source, "one", [1])
+    change(archive, "UPDATE seal_counters SET value = 1")
+    assert any(found.startswith("counter: ") for found in findings(archive))
+    with pytest.raises(OSError, match="give out node ids again"):
+        sealed_pick(archive, source, "two", [2])
+    change(archive, "UPDATE seal_counters SET value = 1000")
+    sealed_pick(archive, source, "three", [2])
+    assert findings(archive) == []
+
+
+def test_a_head_that_was_left_behind_is_written_again(archive: Archive, tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    sealed_pick(archive, source, "one", [1])
+    head = Path(archive.location) / "head.json"
+    old = head.read_text()
+    sealed_pick(archive, source, "two", [2])
+    head.write_text(old)
+    assert any("one of them is older" in found for found in findings(archive))
+    refresh_head(archive)
+    assert findings(archive) == []
+
+
+def test_a_sealer_that_cannot_begin_leaves_its_place(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "source")
+
+    def fail(*_: Any) -> None:
+        raise ValueError("damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("whence.archive.sealer.expected_of", fail)
+        with pytest.raises(ValueError, match="damaged"), Sealer(archive):
+            pass
+    sealed_pick(archive, source, "one", [1])
+    assert len(seals(archive)) == 1
+
+
+def test_a_signed_chain_stays_signed(archive: Archive, tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    public = new_key(tmp_path / "key.pem")
+    sealed_pick(archive, source, "one", [1], key=load_key(tmp_path / "key.pem"))
+    with pytest.raises(SelectionError, match="give the key"):
+        sealed_pick(archive, source, "two", [2])
+    sealed_pick(archive, source, "three", [3], key=load_key(tmp_path / "key.pem"))
+    assert findings(archive, public_key=public) == []
+
+
+def test_a_seal_is_asked_for_by_enough_of_its_id(archive: Archive, tmp_path: Path) -> None:
+    row = sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
+    assert findings(archive, expect=row.id[:8].upper()) == []
+    for short in ("", row.id[:7]):
+        with pytest.raises(SelectionError, match="too short"):
+            findings(archive, expect=short)
+
+
+@pytest.mark.parametrize("ledger", ["null", "[]", '{"labels":[],"ranges":1,"next":"x"}'])
+def test_a_crafted_seal_is_a_finding(archive: Archive, tmp_path: Path, ledger: str) -> None:
+    sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
+    (row,) = seals(archive)
+    sections = json.loads(row.content)
+    sections["ledger"] = json.loads(ledger)
+    made = to_row(sections, None)
+    values = {"id": made.id, "content": made.content}
+    archive.catalog.write(lambda c: c.execute(update(seal_table).values(values)))
+    assert any(found.startswith("seal 1: ") for found in findings(archive))
 
 
 class Machine(RuleBasedStateMachine):

@@ -1,8 +1,13 @@
 """Digests of user code and operators: what they do counts, where they are written does not."""
 
+import copyreg
+import importlib
+import sys
 import textwrap
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +84,41 @@ def test_packages_count_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
     before = code_digest(function(source))
     monkeypatch.setattr(code.metadata, "version", lambda name: "99")
     assert code_digest(function(source)) != before
+
+
+def test_what_is_called_in_a_module_of_the_users_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = "import own_helpers\ndef function(x): return own_helpers.clean(x)\n"
+
+    def digest(body: str) -> str:
+        (tmp_path / "own_helpers.py").write_text(body)
+        monkeypatch.delitem(sys.modules, "own_helpers", raising=False)
+        importlib.invalidate_caches()
+        return code_digest(function(source))
+
+    clean = "def clean(x): return x.strip()\ndef other(x): return 1\n"
+    before = digest(clean)
+    assert digest(clean.replace("strip", "rstrip  ")) != before
+    assert digest(clean.replace("return 1", "return 22")) == before
+
+
+def test_what_cannot_be_pickled_is_known_by_what_it_holds() -> None:
+    def held(number: int) -> SimpleNamespace:
+        return SimpleNamespace(number=number, call=lambda: None)
+
+    assert code_digest(held(1)) != code_digest(held(2))
+    assert code_digest(MappingProxyType({1: 2})) != code_digest(MappingProxyType({1: 3}))
+
+
+def test_pickling_an_instance_changes_nothing() -> None:
+    class Held:
+        pass
+
+    before = code_digest(Held)
+    copyreg._slotnames(Held)  # type: ignore[attr-defined]
+    assert code_digest(Held) == before
 
 
 def test_partials_and_other_callables() -> None:

@@ -34,7 +34,7 @@ def test_the_sources_behind_a_node_are_the_traced_rows(vault: Vault, name: str) 
     assert found == {source: rows for source, rows in wanted.items() if rows}
 
 
-@pytest.mark.parametrize("name", ["group", "window"])
+@pytest.mark.parametrize("name", sorted(SHAPES))
 def test_modes_give_the_same_seal_over_the_output(
     spark: Any, sources: Vault, tmp_path: Path, name: str
 ) -> None:
@@ -167,6 +167,36 @@ def test_digests_of_source_rows_can_be_left_out(spark: Any, tmp_path: Path) -> N
     assert archive.sealed.verify(tokens=True).ok
     proof = archive.run().prove("area = 'n'")
     assert len(whence.verify_proof(proof).inputs) == 2
+
+
+@pytest.mark.parametrize("bits", [32, 256])
+def test_what_builds_on_rows_without_digests(spark: Any, tmp_path: Path, bits: int) -> None:
+    """The second run's members are source rows, whose tokens are nowhere stored."""
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    first = whence.capture(spark.sql("SELECT id FROM sales WHERE id > 2"), archive=place)
+    first.seal(leaf_digests=False, bits=bits)
+    above = first.output.selectExpr("sum(id) AS total")
+    second = whence.capture(above, archive=place, mode="eager", seal=True)
+    archive = whence.open(place)
+    rows = [n.row for n, _ in archive.sealed.closure(second.nodes()) if n.form == "source"]
+    assert sorted(rows) == [2, 3, 4]
+    assert archive.sealed.verify(tokens=True).ok
+    assert len(whence.verify_proof(second.prove(None)).inputs) == 3
+
+
+def test_equal_records_are_found_without_digests(spark: Any, tmp_path: Path) -> None:
+    rows = [("a", 1), ("b", 2), ("a", 1)]
+    spark.createDataFrame(rows, "k string, v int").coalesce(1).write.parquet(str(tmp_path / "t"))
+    frame = spark.read.parquet(str(tmp_path / "t"))
+    frame.createOrReplaceTempView("t")
+    run = whence.capture(frame.groupBy("k").count(), archive=tmp_path / "a", mode="eager")
+    run.seal(leaf_digests=False)
+    archive = whence.open(tmp_path / "a")
+    (source,) = {d.name for d in archive.store.datasets() if d.kind == "source"}
+    dataset = next(d for d in archive.store.datasets() if d.name == source)
+    for row in range(3):
+        assert [use.rows for use in archive.sealed.uses(dataset, [row])] == [1]
 
 
 def test_python_over_groups_is_a_node_of_its_code(spark: Any, tmp_path: Path) -> None:

@@ -49,8 +49,16 @@ def header(names: Sequence[str]) -> str:
     >>> header(["a"])[:12]
     'R1:e34d1fb77'
     """
-    digest = hashlib.sha256(b"".join(string(name) for name in names)).hexdigest()
-    return f"R{len(names)}:{digest}"
+    return f"R{len(names)}:{_digest(names)}"
+
+
+def struct_header(names: Sequence[str]) -> str:
+    """What a struct begins with: the number of its fields and half a digest of their names."""
+    return f"r{len(names)}:{_digest(names)[:32]}"
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256(b"".join(string(name) for name in names)).hexdigest()
 
 
 def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect) -> str:
@@ -213,7 +221,8 @@ class _Writer:
                 self.value(f"{x}.{self._name(f['name'])}", f["type"], column, depth)
                 for f in kind["fields"]
             ]
-            return self.joined([self.literal(f"r{len(fields)}:"), *fields])
+            start = struct_header([f["name"] for f in kind["fields"]])
+            return self.joined([self.literal(start), *fields])
         if family == "array":
             inner = self.value(item, kind["elementType"], column, depth + 1)
             return self._listed("a", x, self._each(x, item, inner))

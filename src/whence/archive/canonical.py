@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from whence.algebra.canonical import NULL, Type, header, kind_of, stored_type
+from whence.algebra.canonical import NULL, Type, header, kind_of, stored_type, struct_header
 
 _NULL = NULL.encode()
 
@@ -119,7 +119,7 @@ def _bytes(array: Any, family: str) -> list[bytes]:
 
 
 def _structs(array: Any, kind: Any) -> list[bytes]:
-    start = b"r%d:" % len(kind["fields"])
+    start = struct_header([f["name"] for f in kind["fields"]]).encode()
     children = array.flatten()
     columns = [encode(c, f["type"]) for c, f in zip(children, kind["fields"], strict=True)]
     valid = array.is_valid().to_pylist()

@@ -1,7 +1,8 @@
 """Forgetting runs: they and what only they used go, and a seal says so.
 
-The chain stays as it was: seals hold digests, not data. The seal of a `forget` lists what went, and
-covers anew what had to be changed because of it.
+The chain stays as it was: seals hold digests of data, names of runs and sources, and the text of
+operators with the constants in it. The seal of a `forget` lists what went, and covers anew what had
+to be changed because of it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.archive import layout
+from whence.archive import layout, ledger
 from whence.archive.digests import canonical_json, digest
 from whence.archive.ledger import SealRow
 
@@ -44,8 +44,15 @@ def catalog_file(archive: Any) -> CatalogFile | None:
     return CatalogFile(digest(data), counter, counter == int.from_bytes(data[_VALID_FOR], "big"))
 
 
-def write_head(archive: Any, row: SealRow) -> None:
-    """Write the head file for the last seal."""
+def refresh_head(archive: Any) -> None:
+    """Let the head file name the last seal, also where another sealer comes between."""
+    last = None
+    while last != (found := archive.catalog.read(ledger.load_seals)[-1]):
+        last = found
+        _write_head(archive, last)
+
+
+def _write_head(archive: Any, row: SealRow) -> None:
     found = catalog_file(archive)
     head = {
         "archive": archive.catalog.archive_id,

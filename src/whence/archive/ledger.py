@@ -180,8 +180,13 @@ def reserve(connection: Connection, count: int) -> int:
     """The first of `count` node ids."""
     change = update(counters).where(counters.c.name == "node")
     connection.execute(change.values(value=counters.c.value + count))
+    return next_id(connection) - count
+
+
+def next_id(connection: Connection) -> int:
+    """The first node id that was not given out."""
     chosen = select(counters.c.value).where(counters.c.name == "node")
-    return int(connection.execute(chosen).scalar_one()) - count
+    return int(connection.execute(chosen).scalar_one())
 
 
 def load_labels(connection: Connection) -> list[LabelRow]:

@@ -17,7 +17,7 @@ from typing import Any
 from whence.algebra.canonical import header
 from whence.archive import merkle, seal, signing, tokens
 from whence.archive.digests import canonical_json
-from whence.errors import ProofError
+from whence.errors import ProofError, SelectionError
 
 FORMAT = 1
 SHOWN = ("output", "seal", "settings")
@@ -53,14 +53,38 @@ def verify_proof(text: str, *, public_key: str | None = None, expect: str | None
         if to_text(proof) != text:
             raise ProofError("the proof is not spelled as whence spells it: it was changed")
         return _check(proof, public_key, expect)
-    except ProofError:
+    except (ProofError, SelectionError):
         raise
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ProofError(f"this is not a proof, or it was changed: {error}") from error
+    except RecursionError:
+        raise ProofError("this is not a proof: it is nested too deeply") from None
 
 
-def _fields(value: Mapping[str, Any], *names: str) -> list[Any]:
+def _int(value: Any) -> int:
+    """A whole number that is not negative; true, 1.0 and the like are none."""
+    if type(value) is not int or value < 0:
+        raise ProofError(f"{value!r} was found where a number was expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ProofError(f"{value!r} was found where text was expected")
+    value.encode()  # no half of a surrogate pair, which other text could be spelled with
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise ProofError(f"{value!r} was found where a list was expected")
+    return value
+
+
+def _fields(value: Any, *names: str) -> list[Any]:
     """The fields of an object that has just these."""
+    if type(value) is not dict:
+        raise ProofError(f"{value!r} was found where an object was expected")
     if set(value) != set(names):
         raise ProofError(f"fields {sorted(value)} were found, {sorted(names)} were expected")
     return [value[name] for name in names]
@@ -70,11 +94,11 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
     kind, version, about, row, position, nodes = _fields(
         proof, "whence", "format", "seal", "row", "position", "nodes"
     )
-    if kind != "proof" or version != FORMAT:
+    if kind != "proof" or _int(version) != FORMAT:
         raise ProofError(f"this is {kind!r} of format {version!r}, not a proof of format {FORMAT}")
     sections = _check_seal(about, public_key, expect)
     bits = sections["settings"]["bits"]
-    found = _tokens(nodes, bits)
+    found = _tokens(_list(nodes), bits)
     token = found[-1] if found else None
     columns, digest, shown = _record(row)
     leaf = tokens.output_leaf(digest, token)
@@ -97,15 +121,16 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
 
 def _check_seal(about: Any, public_key: str | None, expect: str | None) -> dict[str, Any]:
     identity, count, shown, signature = _fields(about, "id", "sections", "shown", "signature")
-    if expect is not None and not identity.startswith(expect.lower()):
+    _hash(identity)
+    if expect is not None and not seal.is_id(identity, expect):
         raise ProofError(f"the proof is under seal {identity[:16]}, not under {expect[:16]}")
-    if [section["name"] for section in shown] != list(SHOWN):
+    if [section["name"] for section in _list(shown)] != list(SHOWN):
         raise ProofError("the sections that a proof must show are not all there")
     sections = {}
     for section in shown:
         name, content, index, way = _fields(section, "name", "content", "index", "path")
         leaf = seal.section_leaf(name, content)
-        if merkle.climb(leaf, index, count, _hashes(way)).hex() != identity:
+        if merkle.climb(leaf, _int(index), _int(count), _hashes(way)).hex() != identity:
             raise ProofError(f"the section {name!r} does not belong to the seal")
         sections[name] = content
     signer = sections["seal"]["signer"]
@@ -115,7 +140,8 @@ def _check_seal(about: Any, public_key: str | None, expect: str | None) -> dict[
     else:
         if public_key is not None and signer != public_key.lower():
             raise ProofError("the seal is signed with another key")
-        if not isinstance(signature, str) or not signing.is_signed(signer, identity, signature):
+        _hash(signature)
+        if not signing.is_signed(signer, identity, signature):
             raise ProofError("the signature of the seal is wrong")
     return sections
 
@@ -124,18 +150,18 @@ def _check_position(position: Any, leaf: bytes, outputs: Sequence[Any]) -> None:
     step, chunk, chunks, index, count, inner, outer = _fields(
         position, "step", "chunk", "chunks", "index", "count", "path", "chunk_path"
     )
-    found = merkle.climb(leaf, index, count, _hashes(inner))
-    found = merkle.climb(found, chunk, chunks, _hashes(outer))
-    if isinstance(step, bool) or outputs[step]["root"] != found.hex() or step < 0:
+    found = merkle.climb(leaf, _int(index), _int(count), _hashes(inner))
+    found = merkle.climb(found, _int(chunk), _int(chunks), _hashes(outer))
+    if outputs[_int(step)]["root"] != found.hex():
         raise ProofError("the row, or the way it was derived, is not under the seal")
 
 
-def _hashes(texts: Sequence[str]) -> list[bytes]:
-    return [_hash(text) for text in texts]
+def _hashes(texts: Any) -> list[bytes]:
+    return [_hash(text) for text in _list(texts)]
 
 
-def _hash(text: str) -> bytes:
-    found = bytes.fromhex(text)
+def _hash(text: Any) -> bytes:
+    found = bytes.fromhex(_text(text))
     if found.hex() != text:
         raise ProofError("a hash is not spelled as whence spells it")
     return found
@@ -148,10 +174,11 @@ def _record(row: Any) -> tuple[tuple[str, ...] | None, bytes, str | None]:
         if len(found) != 32:
             raise ProofError("the digest of a record has 32 bytes")
         return None, found, None
-    columns, shown = _fields(row, "columns", "bytes")
-    if not shown.startswith(header(columns)):
+    names, shown = _fields(row, "columns", "bytes")
+    columns = [_text(name) for name in _list(names)]
+    if not _text(shown).startswith(header(columns)):
         raise ProofError("the columns of a record are not those that were hashed")
-    return tuple(columns), hashlib.sha256(shown.encode("utf-8", "surrogateescape")).digest(), shown
+    return tuple(columns), hashlib.sha256(shown.encode()).digest(), shown
 
 
 def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
@@ -159,8 +186,8 @@ def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
     found: list[bytes] = []
     used: set[int] = set()
 
-    def at(index: int) -> bytes:
-        if isinstance(index, bool) or not 0 <= index < len(found):
+    def at(index: Any) -> bytes:
+        if _int(index) >= len(found):
             raise ProofError("a node refers to one that does not come before it")
         used.add(index)
         return found[index]
@@ -178,17 +205,21 @@ def _full(node: Any, at: Callable[[int], bytes]) -> bytes:
             return _source({k: v for k, v in node.items() if k != "form"})
         case "joint":
             _, text, inputs = _fields(node, "form", "label", "inputs")
-            return tokens.joint(_label(text), [None if i is None else at(i) for i in inputs])
+            given = [None if i is None else at(i) for i in _list(inputs)]
+            return tokens.joint(_label(text), given)
         case "one":
             _, text, index, inner = _fields(node, "form", "label", "index", "input")
-            return tokens.one(_label(text), index, at(inner))
+            position = None if index is None else _int(index)
+            return tokens.one(_label(text), position, at(inner))
         case "bag":
             _, text, members = _fields(node, "form", "label", "members")
             listed = []
-            for index, contributes, times in members:
+            for index, contributes, times in _list(members):
                 if not isinstance(contributes, bool):
                     raise ProofError("a member's role is true or false")
-                listed.append((at(index), contributes, times))
+                listed.append((at(index), contributes, _int(times)))
+            if members != sorted(members):
+                raise ProofError("the members of a group are not in order")
             return tokens.bag(_label(text), listed)
         case form:
             raise ProofError(f"there is no node of the form {form!r}")
@@ -196,11 +227,14 @@ def _full(node: Any, at: Callable[[int], bytes]) -> bytes:
 
 def _source(node: Any) -> bytes:
     if "uri" not in node:
-        return _record(node)[1]
+        return tokens.value(_record(node)[1])
     if "modified" in node:
-        return tokens.origin(*_fields(node, "uri", "modified", "row"))
-    return tokens.content(*_fields(node, "uri", "digest", "row"))
+        uri, modified, row = _fields(node, "uri", "modified", "row")
+        return tokens.origin(_text(uri), _int(modified), _int(row))
+    uri, digest, row = _fields(node, "uri", "digest", "row")
+    return tokens.content(_text(uri), _text(digest), _int(row))
 
 
-def _label(text: str) -> str:
+def _label(text: Any) -> str:
+    _text(text)
     return hashlib.sha256(b"whence operator 1\n" + text.encode()).hexdigest()

@@ -18,9 +18,10 @@ from sqlalchemy import Connection, select
 from whence.archive import format_1, merkle
 from whence.archive.digests import canonical_json, digest, json_digest
 from whence.archive.ledger import SealRow
-from whence.errors import ArchiveError
+from whence.errors import ArchiveError, SelectionError
 
 FORMAT = 1
+_SHORTEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,15 @@ def section_leaf(name: str, section: Any) -> bytes:
 def seal_id(sections: Mapping[str, Any]) -> str:
     """The id of a seal: the Merkle root over its sections."""
     return merkle.root([leaf for _, leaf in section_leaves(sections)]).hex()
+
+
+def is_id(identity: str, wanted: str) -> bool:
+    """Whether a seal's id is, or starts with, what somebody wrote down."""
+    if len(wanted) < _SHORTEST:
+        raise SelectionError(
+            f"{wanted!r} is too short for the id of a seal: give {_SHORTEST} digits"
+        )
+    return identity.startswith(wanted.lower())
 
 
 def to_row(sections: Mapping[str, Any], signature: str | None) -> SealRow:

@@ -23,10 +23,11 @@ from sqlalchemy import Connection, delete, insert, select
 from whence.archive import format_1, layout, ledger, seal, signing, writers
 from whence.archive.archive import Archive
 from whence.archive.digests import file_digest, json_digest
-from whence.archive.head import write_head
+from whence.archive.expected import changed, expected_of
+from whence.archive.head import refresh_head
 from whence.archive.ledger import LabelRow, RangeRow, SealRow, SealSettings
 from whence.archive.model import DataFile, Dataset, Run
-from whence.errors import ArchiveError, SourceChangedError, WhenceError
+from whence.errors import ArchiveError, SelectionError, SourceChangedError, WhenceError
 
 _PLACE = "sealer"
 _POLL_SECONDS = 0.2
@@ -53,14 +54,30 @@ class Sealer:
 
     def __enter__(self) -> Self:
         self._lease = writers.Lease(self._catalog, self.id)
+        try:
+            self._wait()
+            self.chain = self._catalog.read(ledger.load_seals)
+            self._expected = expected_of(self.chain)
+            self._check_counter()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _wait(self) -> None:
         told = False
         while not self._catalog.write(self._take_place):
             if not told:
                 self._progress("waiting for another sealer")
                 told = True
             time.sleep(_POLL_SECONDS)
-        self.chain = self._catalog.read(ledger.load_seals)
-        return self
+
+    def _check_counter(self) -> None:
+        if self._catalog.read(ledger.next_id) < self._expected.next_id:
+            raise ArchiveError(
+                "the catalog would give out node ids again that seals cover: it was changed; "
+                "see whence verify"
+            )
 
     def __exit__(
         self,
@@ -209,7 +226,7 @@ class Sealer:
 
         row = self._catalog.write(all_of_it)
         self._done = True
-        write_head(self.archive, row)
+        refresh_head(self.archive)
         return row
 
     def insert(
@@ -224,6 +241,7 @@ class Sealer:
         chain = ledger.load_seals(connection)
         if [row.id for row in chain] != [row.id for row in self.chain]:
             raise ArchiveError("another seal came between; seal again")
+        self._check_signer(key)
         if "run" in sections:
             run = sections["run"]
             sections["run"] = {**run, "digest": seal.run_digest(connection, run["id"])}
@@ -233,6 +251,7 @@ class Sealer:
         }
         for dataset, about in sections.get("sources", {}).items():
             about["catalog"] = seal.source_digest(connection, dataset)
+        self._check_unchanged(sections, kind)
         sections["ledger"] = new_ledger(connection, chain)
         sections["seal"] = {
             "format": seal.FORMAT,
@@ -248,6 +267,24 @@ class Sealer:
         values = {name: getattr(row, name) for name in ("number", "id", "run", "content")}
         connection.execute(insert(ledger.seals), {**values, "signature": signature})
         return row
+
+    def _check_signer(self, key: Any) -> None:
+        if key is None and any(seal.from_row(row).sections["seal"]["signer"] for row in self.chain):
+            raise SelectionError(
+                "the seals of this archive are signed, and one without a signature would stand "
+                "out for good: give the key"
+            )
+
+    def _check_unchanged(self, sections: Mapping[str, Any], kind: str) -> None:
+        """What earlier seals cover must still be so; else this seal would make it good."""
+        known = self._expected
+        for what, held in (("datasets", known.datasets), ("sources", known.sources)):
+            entries = sections.get(what, {})
+            for dataset in changed(held, entries, forgets=kind == "forget"):
+                raise SourceChangedError(
+                    f"{what[:-1]} {entries[dataset].get('name', dataset)!r} is no longer what an "
+                    "earlier seal covers; see whence verify"
+                )
 
     def _source(self, dataset: Dataset) -> dict[str, Any]:
         files = [[file.path, *self.digest(path)] for file, path in self._files(dataset)]
@@ -274,6 +311,7 @@ def new_ledger(connection: Connection, chain: Sequence[SealRow]) -> dict[str, An
         "ranges": [
             range_entry(row) for row in ledger.load_ranges(connection) if row.start not in starts
         ],
+        "next": ledger.next_id(connection),
     }
 
 

@@ -46,6 +46,14 @@ def bag(label: str, members: Sequence[tuple[bytes, bool, int]]) -> bytes:
     return _sha(b"B", bytes.fromhex(label), *sorted(hashes))
 
 
+def value(record: bytes) -> bytes:
+    """The full hash of a source row by value, from the hash of its canonical bytes.
+
+    Its own letter keeps the hash of a record that a proof hides from standing for another node.
+    """
+    return _sha(b"S", record)
+
+
 def origin(uri: str, modified: int, row: int) -> bytes:
     """The full hash of a source row by origin."""
     return _sha(b"O", string(uri), integer(modified), integer(row))

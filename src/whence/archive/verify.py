@@ -17,7 +17,9 @@ from whence.archive import format_1, layout, ledger, signing
 from whence.archive import seal as seals
 from whence.archive.archive import Archive
 from whence.archive.digests import file_digest
+from whence.archive.expected import Expected
 from whence.archive.head import HEAD, CatalogFile, catalog_file, read_head
+from whence.archive.model import SEAL_KINDS
 from whence.archive.seal import Seal
 from whence.archive.sealer import label_entry, range_entry
 from whence.errors import ArchiveError, WhenceError
@@ -57,18 +59,6 @@ class Verification:
         self.findings.append(Finding(where, problem))
 
 
-@dataclass(slots=True)
-class Expected:
-    """What the archive should hold, by the chain."""
-
-    runs: dict[str, Seal] = field(default_factory=dict)
-    datasets: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, Any] = field(default_factory=dict)
-    labels: dict[str, Any] = field(default_factory=dict)
-    ranges: dict[int, Any] = field(default_factory=dict)
-    forgotten: set[str] = field(default_factory=set)
-
-
 def verify(
     location: str,
     *,
@@ -104,7 +94,7 @@ def verify(
     _guarded(report, "files", lambda: _files(archive, report, expected))
     if sources:
         progress("checking sources")
-        _sources(report, expected)
+        _guarded(report, "sources", lambda: _sources(report, expected))
     return report, archive, expected
 
 
@@ -139,16 +129,22 @@ def _chain(
             if seal.sections["seal"]["archive"] != archive.catalog.archive_id:
                 report.add(where, "it belongs to another archive")
             _signature(seal, where, report, public_key)
-            _fold(seal, expected)
-        except (WhenceError, LookupError, TypeError, ValueError) as error:
+            expected.add(seal, report.add)
+        except WhenceError as error:
             report.add(where, str(error))
+        except Exception as error:  # a seal that whence did not write can say anything
+            report.add(where, f"it does not say what a seal says: {type(error).__name__}: {error}")
         previous = row.id
         report.seals += 1
     report.last = chain[-1].id if chain else None
-    if expect is not None and not any(row.id.startswith(expect.lower()) for row in chain):
+    if expect is not None and not any(seals.is_id(row.id, expect) for row in chain):
         report.add("chain", f"seal {expect[:16]} is not in it: the chain was cut off or replaced")
-    if not chain:
+    if chain:
+        return
+    if public_key is None:
         report.notes.append("the archive has no seals, so nothing is covered")
+    else:
+        report.add("chain", "the archive has no seals, so nothing is signed")
 
 
 def _signature(seal: Seal, where: str, report: Verification, public_key: str | None) -> None:
@@ -167,37 +163,16 @@ def _signature(seal: Seal, where: str, report: Verification, public_key: str | N
         report.add(where, "its signature is wrong")
 
 
-def _fold(seal: Seal, expected: Expected) -> None:
-    sections = seal.sections
-    for number, entry in sections["ledger"]["labels"].items():
-        expected.labels[number] = entry
-    for entry in sections["ledger"]["ranges"]:
-        expected.ranges[entry[0]] = entry
-    if seal.kind == "forget":
-        for run in sections["forgotten"]["runs"]:
-            expected.runs.pop(run, None)
-            expected.forgotten.add(run)
-        for dataset in sections["forgotten"]["datasets"]:
-            expected.datasets.pop(dataset, None)
-        for source in sections["forgotten"]["sources"]:
-            expected.sources.pop(source, None)
-        for start in sections["forgotten"]["ranges"]:
-            expected.ranges.pop(start, None)
-    else:
-        assert seal.run is not None
-        expected.runs[seal.run] = seal
-        expected.sources.update(sections["sources"])
-    expected.datasets.update(sections["datasets"])
-
-
 def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verification) -> None:
     """The head file names the last seal and the bytes of the catalog's file."""
-    if not chain:
-        return
     try:
         head = read_head(archive)
     except (ValueError, WhenceError) as error:
         report.add(HEAD, f"it is damaged: {error}")
+        return
+    if not chain:
+        if head is not None:
+            report.add(HEAD, "it names a seal, and the catalog holds none: the chain was removed")
         return
     if head is None:
         report.add(HEAD, "it is missing, so seals may have been cut off; `whence seal` writes it")
@@ -260,6 +235,11 @@ def _catalog(connection: Connection, report: Verification, expected: Expected) -
     for dataset, about in expected.sources.items():
         if seals.source_digest(connection, dataset) != about["catalog"]:
             report.add(f"source {about['name']!r}", "its entry in the catalog has changed")
+    table = format_1.datasets
+    found = connection.execute(select(table.c.id, table.c.kind).where(table.c.kind.in_(SEAL_KINDS)))
+    for dataset, kind in found:
+        if dataset not in expected.datasets:
+            report.add(f"dataset {dataset}", f"these {kind} are under no seal: they were added")
     if expected.runs or expected.labels:
         _ledger(connection, report, expected)
 
@@ -269,6 +249,8 @@ def _ledger(connection: Connection, report: Verification, expected: Expected) ->
     _compare("label", labels, expected.labels, report)
     ranges = {row.start: range_entry(row) for row in ledger.load_ranges(connection)}
     _compare("id range", ranges, expected.ranges, report)
+    if ledger.next_id(connection) < expected.next_id:
+        report.add("counter", "node ids that seals cover would be given out again")
     settings = ledger.load_settings(connection)
     for seal in expected.runs.values():
         sealed = seal.sections["settings"]

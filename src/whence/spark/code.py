@@ -15,7 +15,14 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from importlib import metadata
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range)
@@ -105,12 +112,24 @@ class _Description:
                 yield from self.of(cell.cell_contents)
             except ValueError:
                 yield "empty cell"
-        for name in sorted(_names(function.__code__)):
+        names = _names(function.__code__)
+        for name in sorted(names):
             if name in function.__globals__:
                 yield f"global {name}"
-                yield from self.of(function.__globals__[name])
+                yield from self._global(function.__globals__[name], names)
             elif hasattr(builtins, name):
                 yield f"builtin {name}"
+
+    def _global(self, value: Any, names: set[str]) -> Iterator[str]:
+        """A value that code names; of a module of the user's, what else the code names in it."""
+        if not isinstance(value, ModuleType) or _version(value.__name__) is not None:
+            yield from self.of(value)
+            return
+        yield f"module {value.__name__}"
+        held = vars(value)
+        for name in sorted(names & held.keys()):
+            yield f"attribute {name}"
+            yield from self._global(held[name], names - {name})
 
     def _code(self, code: CodeType) -> Iterator[str]:
         yield _PYTHON
@@ -144,8 +163,9 @@ class _Description:
             return
         try:
             yield pickle.dumps(value, protocol=4).hex()
-        except Exception:  # what cannot be pickled is known by its class
+        except Exception:  # what cannot be pickled is known by its class and what it holds
             yield "opaque"
+            yield from self.of(dict(value) if isinstance(value, MappingProxyType) else state)
 
 
 _CLASS_NOISE = frozenset(
@@ -154,6 +174,7 @@ _CLASS_NOISE = frozenset(
         "__doc__",
         "__dict__",
         "__weakref__",
+        "__slotnames__",  # made when an instance is pickled
         "__qualname__",
         "__firstlineno__",
         "__static_attributes__",

@@ -13,7 +13,7 @@ from whence.archive.proof import FORMAT, SHOWN
 from whence.archive.seal import Seal, section_leaves
 from whence.errors import ArchiveError, SelectionError
 from whence.trace.closure import closure
-from whence.trace.ptable import PTable
+from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
 
 
@@ -126,11 +126,9 @@ class Prover:
         start = engine.table("start", f"SELECT CAST({root} AS BIGINT) AS id")
         below = closure(table, start)
         rows = engine.run(
-            f"SELECT n.id, n.label, lower(hex(n.digest)) FROM {table.nodes} AS n "
-            f"WHERE n.id IN (SELECT id FROM {below})"
+            f"SELECT n.id, n.label FROM {table.nodes} AS n WHERE n.id IN (SELECT id FROM {below})"
         )
         labels = {row[0]: row[1] for row in rows}
-        digests = {row[0]: row[2] for row in rows}
         ids = [row[0] for row in engine.run(f"SELECT id FROM {below} ORDER BY id")]
         derived = [i for i in ids if labels.get(i)]
         leaves = [i for i in ids if not labels.get(i)]
@@ -144,7 +142,7 @@ class Prover:
             f"WHERE derived IN (SELECT id FROM {below}) ORDER BY derived, index, input"
         ):
             edges.setdefault(row[0], []).append(row[1:])
-        shown = self._sources(leaves, digests, hide)
+        shown = self._sources(leaves, hide)
         return [
             shown[i] if i in shown else self._derived(labels[i], edges.get(i, []), numbers)
             for i in order
@@ -153,25 +151,18 @@ class Prover:
     def _derived(self, label: int, edges: list[Any], numbers: dict[int, int]) -> dict[str, Any]:
         row = self._table.labels[label]
         about = {"form": row.form, "label": row.text}
+        parts = arranged(row, edges)
         match row.form:
             case "joint":
-                inputs: list[int | None] = [None] * row.parts
-                for index, node, _, _ in edges:
-                    inputs[index] = numbers[node]
-                return {**about, "inputs": inputs}
+                return {**about, "inputs": [None if i is None else numbers[i] for i in parts]}
             case "one":
-                index, node, _, _ = edges[0]
-                return {**about, "index": index, "input": numbers[node]}
+                return {**about, "index": parts[0], "input": numbers[parts[1]]}
             case _:
-                members = [[numbers[node], role, times] for _, node, role, times in edges]
+                members = sorted([numbers[node], role, times] for node, role, times in parts)
                 return {**about, "members": members}
 
-    def _sources(
-        self, ids: Sequence[int], digests: dict[int, str], hide: bool
-    ) -> dict[int, dict[str, Any]]:
+    def _sources(self, ids: Sequence[int], hide: bool) -> dict[int, dict[str, Any]]:
         """Source rows with their values, or by what names them under the archive's scheme."""
-        if hide and all(digests.get(i) for i in ids) and self._table.settings.bits == 256:
-            return {i: {"form": "source", "digest": digests[i]} for i in ids}
         found: dict[int, dict[str, Any]] = {}
         by_file: dict[int, list[tuple[int, int]]] = {}
         for node in ids:
@@ -293,4 +284,4 @@ class Recomputed:
             f"WHERE {LOCATOR} IN (SELECT locator FROM {wanted})",
             dataset,
         )
-        return {locator - base: bytes.fromhex(digest) for locator, digest in rows}
+        return {locator - base: tokens.value(bytes.fromhex(digest)) for locator, digest in rows}

@@ -51,6 +51,29 @@ class Node:
     row: int | None = None
 
 
+Edge = Sequence[Any]
+"""Index, input, whether it contributes, and how often, of one edge."""
+
+
+def arranged(label: LabelRow, edges: Sequence[Edge]) -> list[Any]:
+    """What the formula of a label takes, from the edges of a node; they must be just those.
+
+    `joint`: the inputs in order, None where there is none. `one`: index and input. A group: input,
+    role and number of each member.
+    """
+    if label.form == "joint":
+        places = [edge[0] for edge in edges]
+        if len(set(places)) < len(places) or any(not 0 <= i < label.parts for i in places):
+            raise LookupError(f"edges {places} for {label.parts} inputs")
+        by_place = {edge[0]: edge[1] for edge in edges}
+        return [by_place.get(i) for i in range(label.parts)]
+    if label.form == "one":
+        if len(edges) != 1:
+            raise LookupError(f"{len(edges)} edges for one input")
+        return [edges[0][0], edges[0][1]]
+    return [tuple(edge[1:]) for edge in edges]
+
+
 class PTable:
     """Nodes and edges of a sealed archive."""
 

@@ -7,10 +7,11 @@ from itertools import groupby
 from typing import Any
 
 from whence.archive import merkle, tokens
-from whence.archive.verify import Expected, Verification
+from whence.archive.expected import Expected
+from whence.archive.verify import Verification
 from whence.errors import WhenceError
 from whence.trace.prove import Recomputed, output_leaves
-from whence.trace.ptable import PTable
+from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import Tables
 
 
@@ -66,6 +67,9 @@ def _derived(tables: Tables, table: PTable, known: dict[int, bytes], report: Ver
         known[node] = tokens.shortened(full, table.settings.bits)
         if known[node] != bytes(digest):
             report.add(f"node {node}", "its token is not the hash of its label and inputs")
+    while current is not None:
+        report.add(f"node {current[0]}", "it has inputs but is not stored")
+        current = next(edges, None)
 
 
 def _grouped(tables: Tables, table: PTable) -> Iterator[tuple[int, list[Any]]]:
@@ -79,17 +83,14 @@ def _grouped(tables: Tables, table: PTable) -> Iterator[tuple[int, list[Any]]]:
 
 def _full(table: PTable, number: int, edges: list[Any], known: dict[int, bytes]) -> bytes:
     label = table.labels[number]
+    parts = arranged(label, edges)
     match label.form:
         case "joint":
-            inputs: list[bytes | None] = [None] * label.parts
-            for index, node, _, _ in edges:
-                inputs[index] = known[node]
-            return tokens.joint(label.digest, inputs)
+            return tokens.joint(label.digest, [None if i is None else known[i] for i in parts])
         case "one":
-            index, node, _, _ = edges[0]
-            return tokens.one(label.digest, index, known[node])
+            return tokens.one(label.digest, parts[0], known[parts[1]])
         case _:
-            members = [(known[node], role, times) for _, node, role, times in edges]
+            members = [(known[node], role, times) for node, role, times in parts]
             return tokens.bag(label.digest, members)
 
 

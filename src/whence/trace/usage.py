@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whence.archive import Archive, Dataset
+from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEAL_KINDS
 from whence.trace.closure import closure
-from whence.trace.prove import record_texts
+from whence.trace.prove import record_columns, record_texts
 from whence.trace.ptable import PTable
 from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, text
 
@@ -18,20 +18,53 @@ def nodes_of_records(
 ) -> list[int]:
     """The nodes that stand for some rows of a source: by value, or by where they are."""
     found = set(_by_place(table, source, locators))
-    if table.settings.scheme == "value" and table.settings.leaf_digests and locators:
-        check_source(source)
-        wanted = ", ".join(str(int(i)) for i in locators)
-        sql = record_texts(tables, source)
-        digests = tables.run(
-            f"SELECT DISTINCT sha256(b) FROM ({sql}) AS r WHERE {LOCATOR} IN ({wanted})", source
-        )
-        digits = table.settings.bits // 4
-        listed = ", ".join(text(digest[:digits].upper()) for (digest,) in digests) or "''"
-        rows = table.engine.run(
-            f"SELECT id FROM {table.nodes} AS n WHERE label = 0 AND hex(digest) IN ({listed})"
-        )
-        found |= {row[0] for row in rows}
+    if table.settings.scheme != "value" or not locators:
+        return sorted(found)
+    check_source(source)
+    wanted = ", ".join(str(int(i)) for i in locators)
+    rows = tables.run(
+        f"SELECT DISTINCT sha256(b) FROM ({record_texts(tables, source)}) AS r "
+        f"WHERE {LOCATOR} IN ({wanted})",
+        source,
+    )
+    digests = [row[0] for row in rows]
+    if table.settings.leaf_digests:
+        found |= _by_token(table, digests)
+    else:
+        for dataset in _like(table, source):
+            equal = _equal(tables, dataset, digests)
+            found |= set(_by_place(table, dataset, equal))
     return sorted(found)
+
+
+def _by_token(table: PTable, digests: Sequence[str]) -> set[int]:
+    full = [tokens.value(bytes.fromhex(digest)) for digest in digests]
+    short = [tokens.shortened(token, table.settings.bits).hex().upper() for token in full]
+    listed = ", ".join(map(text, short)) or "''"
+    rows = table.engine.run(
+        f"SELECT id FROM {table.nodes} AS n WHERE label = 0 AND hex(digest) IN ({listed})"
+    )
+    return {row[0] for row in rows}
+
+
+def _like(table: PTable, source: Dataset) -> list[Dataset]:
+    """The datasets under seal whose records have the same columns."""
+    names = [name for name, _, _ in record_columns(source)]
+    ids = dict.fromkeys(row.dataset for row in table.ranges)
+    datasets = table.archive.datasets(ids)
+    return [d for d in datasets if [name for name, _, _ in record_columns(d)] == names]
+
+
+def _equal(tables: Tables, dataset: Dataset, digests: Sequence[str]) -> list[int]:
+    """The locators of a dataset's rows that have these digests, looked for in all of them."""
+    check_source(dataset)
+    listed = ", ".join(map(text, digests))
+    rows = tables.run(
+        f"SELECT {LOCATOR} FROM ({record_texts(tables, dataset)}) AS r "
+        f"WHERE sha256(b) IN ({listed})",
+        dataset,
+    )
+    return [int(row[0]) for row in rows]
 
 
 def _by_place(table: PTable, source: Dataset, locators: Sequence[int]) -> list[int]:

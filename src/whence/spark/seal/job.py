@@ -189,8 +189,14 @@ class SealJob:
         """The rows of a sealed output with their nodes, as stored."""
         session = self._gateway.session
         rows = session.read.parquet(*roots)
-        nodes = session.read.parquet(*self._ledger.parts("nodes"))
-        joined = rows.join(nodes, rows.node == nodes.id, "left")
+        parts = self._ledger.parts("nodes")
+        if parts:
+            nodes = session.read.parquet(*parts).select("id", "digest")
+        else:
+            nodes = session.createDataFrame([], "id BIGINT, digest BINARY")
+        joined = rows.join(nodes, rows.node == nodes.id, "left").drop("id")
+        if not self._settings.leaf_digests:
+            joined = self._with_leaf_digests(joined)
         full = "digest" if self._settings.bits == 256 else "unhex(sha2(CAST(node AS STRING), 256))"
         return joined.selectExpr(
             f"row AS {LOCATOR}",
@@ -198,6 +204,25 @@ class SealJob:
             "digest AS s",
             "node AS i",
         )
+
+    def _with_leaf_digests(self, rows: DataFrame) -> DataFrame:
+        """Rows of an output that are source rows have no stored token: it is computed again."""
+        rows = rows.localCheckpoint()
+        bare = rows.where("node IS NOT NULL AND digest IS NULL").select("node").distinct()
+        ids = [row.node for row in bare.collect()]
+        if not ids:
+            return rows
+        found = [self._leaves.recomputed(*place, ids) for place in self._ledger.locate(ids)]
+        short = sql.shortened("g", self._settings.bits)
+        again = reduce(DataFrame.unionByName, found).selectExpr("j AS id", f"{short} AS again")
+        again = again.localCheckpoint()
+        if again.count() < len(ids):
+            raise EngineError(
+                "source rows behind an earlier run are changed or gone, and this archive stores no "
+                "digests of them (leaf_digests=False), so what builds on it cannot be sealed"
+            )
+        joined = rows.join(again, rows.node == again.id, "left")
+        return joined.selectExpr("row", "node", "coalesce(digest, again) AS digest")
 
     def _collect(
         self,

@@ -129,12 +129,12 @@ class Leaves:
         same = pairs.where("i = id").select("f", "i")
         others = [row.id for row in pairs.where("i <> id").select("id").distinct().collect()]
         for found, ranges in self._ledger.locate(others):
-            equal = self._recomputed(found, ranges, others)
+            equal = self.recomputed(found, ranges, others)
             hit = pairs.join(equal, (pairs.f == equal.g) & (pairs.id == equal.j))
             same = same.unionByName(hit.select(pairs.f, pairs.id.alias("i")))
         return same.groupBy("f").agg(F.min("i").alias("i"))
 
-    def _recomputed(
+    def recomputed(
         self, found: Input, ranges: Sequence[FileRange], ids: Sequence[int]
     ) -> DataFrame:
         """Full hash and id of stored rows, read again: short tokens alone do not tell."""

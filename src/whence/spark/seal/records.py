@@ -67,7 +67,7 @@ def by_file(ranges: Sequence[FileRange], value: Any) -> str:
 def source_hash(stored: Stored, scheme: Scheme, ranges: Sequence[FileRange]) -> str:
     """SQL: the full hash of a source row under a token scheme."""
     if scheme == "value" or stored.kind == "range":
-        return record_hash(stored)
+        return sql.value(record_hash(stored))
     tag = "O" if scheme == "origin" else "C"
 
     def start(found: FileRange) -> str:

@@ -40,6 +40,11 @@ def one(label: str, index: str, token: str) -> str:
     return sha(joined([binary(b"K" + bytes.fromhex(label)), position, optional(token)]))
 
 
+def value(record: str) -> str:
+    """SQL: the full hash of a source row by value, from the hash of its canonical bytes."""
+    return sha(joined([binary(b"S"), record]))
+
+
 def entry(token: str, contributes: str, times: str) -> str:
     """SQL: a member of a group, with how often it occurs."""
     role = f"CASE WHEN {contributes} THEN X'01' ELSE X'00' END"

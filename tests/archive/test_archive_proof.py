@@ -1,0 +1,184 @@
+"""Proofs made by hand: whatever is changed in one, or spelled otherwise, fails."""
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whence.algebra.canonical import header
+from whence.archive import merkle, seal, tokens
+from whence.archive.digests import canonical_json
+from whence.archive.proof import SHOWN, verify_proof
+from whence.archive.signing import load_key, new_key, sign
+from whence.errors import ProofError, SelectionError
+
+LABEL, GROUP = "join a and b", "sum"
+
+
+def digest(shown: str) -> bytes:
+    return hashlib.sha256(shown.encode()).digest()
+
+
+def label(text: str) -> str:
+    return hashlib.sha256(b"whence operator 1\n" + text.encode()).hexdigest()
+
+
+def record(*names: str, value: str) -> dict[str, Any]:
+    return {"columns": list(names), "bytes": header(names) + value}
+
+
+class Made:
+    """A proof of one row: the sum of a joined pair and of another row, taken twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self.public = new_key(folder / "key.pem")
+        sources = [record("n", value="i1;"), record("n", value="s2:é"), record("n", value="i3;")]
+        first, second, third = (tokens.value(digest(source["bytes"])) for source in sources)
+        joint = tokens.joint(label(LABEL), [first, None, second])
+        bag = tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)])
+        row = record("total", value="i6;")
+        leaf = tokens.output_leaf(digest(row["bytes"]), bag)
+        root = merkle.root([merkle.root([leaf])]).hex()
+        sections = {
+            "output": [{"dataset": "d", "rows": 1, "root": root}],
+            "seal": {"number": 1, "signer": self.public},
+            "settings": {"bits": 256},
+            "run": {"name": "r"},
+        }
+        leaves = seal.section_leaves(sections)
+        order = [name for name, _ in leaves]
+        self.id = seal.seal_id(sections)
+        self.proof: dict[str, Any] = {
+            "whence": "proof",
+            "format": 1,
+            "seal": {
+                "id": self.id,
+                "sections": len(order),
+                "shown": [
+                    {
+                        "name": name,
+                        "content": sections[name],
+                        "index": order.index(name),
+                        "path": [
+                            h.hex() for h in merkle.path([x for _, x in leaves], order.index(name))
+                        ],
+                    }
+                    for name in SHOWN
+                ],
+                "signature": sign(load_key(folder / "key.pem"), self.id),
+            },
+            "row": row,
+            "position": {
+                "step": 0,
+                "chunk": 0,
+                "chunks": 1,
+                "index": 0,
+                "count": 1,
+                "path": [],
+                "chunk_path": [],
+            },
+            "nodes": [
+                *({"form": "source", **source} for source in sources),
+                {"form": "joint", "label": LABEL, "inputs": [0, None, 1]},
+                {"form": "bag", "label": GROUP, "members": [[2, True, 2], [3, True, 1]]},
+            ],
+        }
+        self.tokens = [first, second, third, joint, bag]
+
+    def check(self, proof: Any, **options: Any) -> Any:
+        return verify_proof(canonical_json(proof).decode() + "\n", **options)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path)
+
+
+def at(proof: Any, path: str) -> tuple[Any, Any]:
+    *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    for part in way:
+        proof = proof[part]
+    return proof, last
+
+
+def test_it_holds(made: Made) -> None:
+    found = made.check(made.proof, public_key=made.public, expect=made.id)
+    assert found.nodes == 5
+    assert [entry and entry[1][-3:] for entry in found.inputs] == ["i1;", "2:é", "i3;"]
+
+
+def test_records_can_be_hidden(made: Made) -> None:
+    for entry in (made.proof["row"], *made.proof["nodes"][:3]):
+        shown = entry.pop("bytes")
+        del entry["columns"]
+        entry["digest"] = digest(shown).hex()
+    assert made.check(made.proof, expect=made.id).inputs == (None, None, None)
+
+
+@pytest.mark.parametrize("node", range(5))
+def test_a_derivation_cannot_be_cut_off(made: Made, node: int) -> None:
+    """A node's token is not that of a record, so no record can stand for it."""
+    cut = copy.deepcopy(made.proof)
+    cut["nodes"][node] = {"form": "source", "digest": made.tokens[node].hex()}
+    with pytest.raises(ProofError):
+        made.check(cut)
+    cut["nodes"] = [cut["nodes"][node]]
+    with pytest.raises(ProofError):
+        made.check(cut)
+
+
+CHANGES: list[tuple[str, Any]] = [
+    ("format", True),
+    ("format", 1.0),
+    ("seal.sections", 4.0),
+    ("seal.shown.0.index", 0.0),
+    ("position.index", False),
+    ("position.index", 0.9),
+    ("position.chunk", 0.5),
+    ("position.count", True),
+    ("position.step", False),
+    ("position.step", 0.0),
+    ("nodes.0.columns", "n"),
+    ("nodes.0.columns", {"n": "secret"}),
+    ("nodes.1.bytes", header(["n"]) + "s2:\udcc3\udca9"),
+    ("nodes.3.inputs.0", False),
+    ("nodes.3.inputs.2", True),
+    ("nodes.3.label", LABEL + " "),
+    ("nodes.4.members.0.2", 2.0),
+    ("nodes.4.members.1.2", True),
+    ("nodes.4.members", [[3, True, 1], [2, True, 2]]),
+    ("row.bytes", header(["total"]) + "i7;"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES)
+def test_what_is_spelled_otherwise_fails(made: Made, path: str, value: Any) -> None:
+    held, last = at(made.proof, path)
+    held[last] = value
+    with pytest.raises(ProofError):
+        made.check(made.proof)
+
+
+def test_a_signature_has_one_spelling(made: Made) -> None:
+    about = made.proof["seal"]
+    for other in (about["signature"].upper(), f" {about['signature']}", None, 7):
+        with pytest.raises(ProofError):
+            made.check({**made.proof, "seal": {**about, "signature": other}})
+
+
+def test_the_wanted_seal_must_be_told(made: Made) -> None:
+    with pytest.raises(SelectionError, match="too short"):
+        made.check(made.proof, expect="")
+    with pytest.raises(ProofError, match="not under"):
+        made.check(made.proof, expect="0" * 64)
+
+
+def test_nested_too_deeply() -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(ProofError):
+        verify_proof(deep)
+    with pytest.raises(ProofError):
+        verify_proof(json.dumps({"whence": "proof"}))
