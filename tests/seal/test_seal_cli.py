@@ -38,7 +38,7 @@ def test_seals_and_verify(vault: Vault) -> None:
     assert answer["ok"]
     assert answer["last"] == found[-1]["seal"]
     assert "as it was sealed" in run(vault.location, "verify").stdout
-    failed = run(vault.location, "verify", "--expect", "00ff")
+    failed = run(vault.location, "verify", "--expect", "00ff00ff")
     assert failed.exit_code == 1
     assert "cut off or replaced" in failed.stdout.replace("\n", " ")
 
