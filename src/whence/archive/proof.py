@@ -187,10 +187,11 @@ def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
     used: set[int] = set()
 
     def at(index: Any) -> bytes:
-        if _int(index) >= len(found):
+        place = _int(index)
+        if place >= len(found):
             raise ProofError("a node refers to one that does not come before it")
-        used.add(index)
-        return found[index]
+        used.add(place)
+        return found[place]
 
     for node in nodes:
         found.append(tokens.shortened(_full(node, at), bits))

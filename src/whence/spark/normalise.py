@@ -101,12 +101,17 @@ def _rewrite_subqueries(rules: "_Rules", plan: Any) -> Any:
 
 
 def _correlated(rules: "_Rules", subquery: Any) -> Any:
-    """An EXISTS that looks at nothing outside, as one that looks at TRUE there."""
+    """An EXISTS that looks at nothing outside, as one that looks at TRUE there.
+
+    Before 4.2 Spark takes for granted that such a subquery has a condition, too.
+    """
     if subquery.getClass().getSimpleName() != "Exists" or not subquery.children().isEmpty():
         return subquery
     names = _list(subquery.productElementNames().toSeq())
     values = _list(subquery.productIterator().toSeq())
     values[names.index("outerAttrs")] = rules.seq([rules.true])
+    if rules.version < (4, 2):
+        values[names.index("joinCond")] = rules.seq([rules.true])
     return subquery.makeCopy(rules.array(values))
 
 
@@ -217,11 +222,13 @@ class _Rules:
     def of(cls, session: Any) -> "_Rules":
         jvm = session._jvm
         if cls._cached is None or cls._cached[0] is not jvm:
-            cls._cached = (jvm, cls(jvm))
+            cls._cached = (jvm, cls(jvm, str(session.version)))
         return cls._cached[1]
 
-    def __init__(self, jvm: Any) -> None:
+    def __init__(self, jvm: Any, version: str) -> None:
         self._jvm = jvm
+        major, minor, *_ = version.split(".")
+        self.version = (int(major), int(minor))
         self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         patterns = self._object(_CATALYST + "trees.TreePattern")
         names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY", "CTE"}
