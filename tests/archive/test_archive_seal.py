@@ -202,6 +202,10 @@ def test_a_head_that_was_left_behind_is_written_again(archive: Archive, tmp_path
     assert any("one of them is older" in found for found in findings(archive))
     refresh_head(archive)
     assert findings(archive) == []
+    new = head.read_text()
+    change(archive, "UPDATE runs SET seconds = 7")
+    refresh_head(archive)
+    assert head.read_text() == new
 
 
 def test_a_sealer_that_cannot_begin_leaves_its_place(

@@ -1,5 +1,6 @@
 """Sealing every shape of witness: tokens recomputed in Python, inputs as traces have them."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from seal_kit import SHAPES, Vault, edges, tokens, use_sources, write_sources
 
 import whence
-from whence.errors import ArchiveError, SelectionError
+from whence.errors import ArchiveError, EngineError, SelectionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
@@ -183,6 +184,10 @@ def test_what_builds_on_rows_without_digests(spark: Any, tmp_path: Path, bits: i
     assert sorted(rows) == [2, 3, 4]
     assert archive.sealed.verify(tokens=True).ok
     assert len(whence.verify_proof(second.prove(None)).inputs) == 3
+    third = whence.capture(first.output.selectExpr("max(id) AS most"), archive=place, mode="eager")
+    shutil.rmtree(tmp_path / "sales")
+    with pytest.raises(EngineError, match="changed or gone"):
+        third.seal()
 
 
 def test_equal_records_are_found_without_digests(spark: Any, tmp_path: Path) -> None:

@@ -45,11 +45,21 @@ def catalog_file(archive: Any) -> CatalogFile | None:
 
 
 def refresh_head(archive: Any) -> None:
-    """Let the head file name the last seal, also where another sealer comes between."""
-    last = None
-    while last != (found := archive.catalog.read(ledger.load_seals)[-1]):
-        last = found
+    """Let the head file name the last seal, also where another sealer comes between.
+
+    A head that names it stays as it is: what was done to the catalog since must still show.
+    """
+    while _named(archive) != (last := archive.catalog.read(ledger.load_seals)[-1]).id:
         _write_head(archive, last)
+
+
+def _named(archive: Any) -> Any:
+    """The seal that the head file names, if it can be read."""
+    try:
+        head = read_head(archive)
+    except ValueError:
+        return None
+    return None if head is None else head.get("seal")
 
 
 def _write_head(archive: Any, row: SealRow) -> None:

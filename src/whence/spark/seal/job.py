@@ -213,9 +213,10 @@ class SealJob:
         if not ids:
             return rows
         found = [self._leaves.recomputed(*place, ids) for place in self._ledger.locate(ids)]
+        none = self._gateway.session.createDataFrame([], "g BINARY, j BIGINT")
         short = sql.shortened("g", self._settings.bits)
-        again = reduce(DataFrame.unionByName, found).selectExpr("j AS id", f"{short} AS again")
-        again = again.localCheckpoint()
+        union = reduce(DataFrame.unionByName, found, none)
+        again = union.selectExpr("j AS id", f"{short} AS again").localCheckpoint()
         if again.count() < len(ids):
             raise EngineError(
                 "source rows behind an earlier run are changed or gone, and this archive stores no "
