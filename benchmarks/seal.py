@@ -3,8 +3,8 @@
     python -m benchmarks seal tpch --scale 0.1          space, capture and sealing time, closures
     python -m benchmarks seal reuse --rows 2000         curves over the share of unique records
 
-Space is that of nodes, edges and roots over input plus output, the input counted as CSV text. The
-baseline of the curves writes each row's provenance polynomial as text beside it.
+Space is that of nodes, edges, their index and roots over input plus output, the input counted as
+CSV text. The baseline of the curves writes each row's provenance polynomial as text beside it.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import duckdb
 
 import whence
 from benchmarks.tpch import TABLES, query, session, tables
+from whence.archive.model import SEAL_KINDS
 
 SOURCES = {1: ["lineitem"], 3: ["customer", "orders", "lineitem"]}
 SOURCES[5] = [*SOURCES[3], "supplier", "nation", "region"]
@@ -37,7 +38,7 @@ def csv_bytes(path: Path) -> int:
 def sealed_bytes(archive: whence.Archive) -> dict[str, int]:
     found: dict[str, int] = {}
     for dataset in archive.store.datasets():
-        if dataset.kind in ("nodes", "edges", "roots"):
+        if dataset.kind in SEAL_KINDS:
             found[dataset.kind] = found.get(dataset.kind, 0) + dataset.bytes
     return found
 

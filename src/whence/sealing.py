@@ -95,6 +95,8 @@ def seal_run(
             datasets.append(sealer.written(ledger.written[done.nodes], "nodes", {}))
         if done.edges is not None:
             datasets.append(sealer.written(ledger.written[done.edges], "edges", {}))
+        if done.uses is not None:
+            datasets.append(sealer.written(ledger.written[done.uses], "uses", {}))
         for step, sealed in zip(run.steps, done.steps, strict=True):
             about = {"output": step.output}
             datasets.append(sealer.written(ledger.written[sealed.roots], "roots", about))

@@ -121,6 +121,15 @@ def seal_picked(sealer: Sealer, run: Run, source: Dataset, key: Any = None) -> A
         ),
         _write(
             sealer,
+            "uses",
+            {
+                "input": pa.array(sorted(e[0] for e in edges), pa.int64()),
+                "derived": pa.array([e[3] for e in sorted(edges)], pa.int64()),
+            },
+            {},
+        ),
+        _write(
+            sealer,
             "roots",
             {
                 "row": pa.array(range(len(picked)), pa.int64()),

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from seal_kit import SHAPES, Vault, tokens, use_sources, write_sources
 
 import whence
+from whence.archive.model import SEAL_KINDS
 from whence.errors import SelectionError, UnknownNameError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
@@ -34,6 +36,39 @@ def test_closures_to_a_depth_and_forward(vault: Vault) -> None:
     ]
     leaf = depths[2][0].id
     assert start[0] in {n.id for n, _ in sealed.closure([leaf], "derived")}
+
+
+def test_edges_are_indexed_by_input(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in archives whose edges do not fit into memory."""
+    leaf = vault.archive.sealed.find(source="sales")[0].id
+    held = vault.archive.sealed.closure([leaf], "derived")
+    monkeypatch.setattr("whence.trace.ptable._HELD", 0)
+    table = vault.archive.sealed.table
+    assert table.uses != table.edges
+    assert vault.archive.sealed.closure([leaf], "derived") == held
+    assert len(held) > 3
+    rows = table.engine.run(f"SELECT input, derived FROM {table.uses} AS u")
+    pairs = table.engine.run(f"SELECT DISTINCT input, derived FROM {table.edges} AS e")
+    assert sorted(rows) == sorted(pairs)
+
+
+def test_lookups_pass_over_parts_of_files(spark: Any, tmp_path: Path) -> None:
+    """Nodes by id, edges by what was derived, uses by input: in order, and in parts."""
+    spark.range(250_000).selectExpr("id", "id % 7 AS k").coalesce(1).write.parquet(
+        str(tmp_path / "big")
+    )
+    frame = spark.read.parquet(str(tmp_path / "big")).groupBy("k").count()
+    whence.capture(frame, archive=tmp_path / "archive", mode="eager", seal=True)
+    store = whence.open(tmp_path / "archive").store
+    for kind, column in (("nodes", 0), ("edges", 3), ("uses", 0)):
+        (found,) = [dataset for dataset in store.datasets() if dataset.kind == kind]
+        for path in store.file_paths(found):
+            parts = pq.ParquetFile(path.removeprefix("file:")).metadata
+            spans = [parts.row_group(i).column(column) for i in range(parts.num_row_groups)]
+            assert len(spans) >= parts.num_rows // 100_000
+            ends = [x for s in spans for x in (s.statistics.min, s.statistics.max)]
+            assert spans[0].path_in_schema == {0: parts.schema[0].name, 3: "derived"}[column]
+            assert ends == sorted(ends)
 
 
 def test_two_derivations_part_where_they_first_differ(vault: Vault) -> None:
@@ -101,7 +136,7 @@ def test_a_second_capture_adds_next_to_nothing(spark: Any, tmp_path: Path) -> No
     for name in ("one", "two"):
         whence.capture(frame, name=name, archive=place, mode="eager", seal=True)
         found = whence.open(place).store.datasets()
-        sizes.append(sum(d.bytes for d in found if d.kind in ("nodes", "edges", "roots")))
+        sizes.append(sum(d.bytes for d in found if d.kind in SEAL_KINDS))
     assert len(tokens(whence.open(place))) == 20_007
     assert sizes[1] - sizes[0] < 0.01 * sizes[0]
 

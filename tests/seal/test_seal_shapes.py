@@ -110,6 +110,30 @@ def test_short_tokens_collide_and_are_never_merged(spark: Any, tmp_path: Path) -
         archive.run("one").seal(bits=256)
 
 
+@pytest.mark.parametrize("bits", [32, 64, 128])
+def test_shorter_tokens_from_end_to_end(spark: Any, tmp_path: Path, bits: int) -> None:
+    """Sealed, stored once, verified, proved and asked as with 256 bits; each token as long."""
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    for name in ("group", "join", "window"):
+        run = whence.capture(spark.sql(SHAPES[name]), name=name, archive=place, mode="eager")
+        run.seal(bits=bits)
+    archive = whence.open(place)
+    before = tokens(archive)
+    assert {len(token) for token in before} == {bits // 4}
+    again = spark.sql(SHAPES["window"])
+    whence.capture(again, name="again", archive=place, mode="eager", seal=True)
+    archive = whence.open(place)
+    assert tokens(archive) == before
+    assert archive.sealed.verify(tokens=True).findings == []
+    for name, rows in (("group", "area = 's'"), ("join", None), ("window", "id = 2")):
+        run = archive.run(name)
+        trace = run.trace(rows)
+        shown = whence.verify_proof(run.prove(rows))
+        assert len(shown.inputs) == sum(len(trace[source]) for source in trace)
+    assert {use.name for use in archive.uses("sales", "id = 3")} == {"group", "window", "again"}
+
+
 @pytest.mark.parametrize(("scheme", "sources"), [("origin", 4), ("content", 4)])
 def test_what_names_a_source_row(spark: Any, tmp_path: Path, scheme: str, sources: int) -> None:
     """Equal rows in two files are one node by value, as elsewhere, and two by where they are."""

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ _header = Table(
 
 _BUSY_SECONDS = 20
 _ATTEMPTS = 5
-_PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "40001", "40P01")
+# The last is PostgreSQL's for a table that another one made just now.
+_PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "40001", "40P01", "42P07")
 
 # Start of a driver's error code, and what a person needs to know about it.
 _MEANING = (
@@ -204,7 +206,9 @@ def _sqlite_path(url: URL) -> Path | None:
     return Path(str(url.database))
 
 
+@lru_cache(maxsize=16)
 def _engine(url: URL) -> Engine:
+    """The engine of a URL; it has no connections, but the statements that it compiled."""
     if url.get_backend_name() != "sqlite":
         return create_engine(url, poolclass=NullPool, hide_parameters=True)
     engine = create_engine(

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-DatasetKind = Literal["source", "snapshot", "output", "group", "range", "nodes", "edges", "roots"]
+DatasetKind = Literal[
+    "source", "snapshot", "output", "group", "range", "nodes", "edges", "uses", "roots"
+]
 
-SEAL_KINDS: frozenset[str] = frozenset({"nodes", "edges", "roots"})
+SEAL_KINDS: frozenset[str] = frozenset({"nodes", "edges", "uses", "roots"})
 """Kinds that sealing makes."""
 
 OWN_KINDS: frozenset[str] = frozenset({"snapshot", "output", "group"}) | SEAL_KINDS

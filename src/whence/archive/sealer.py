@@ -31,7 +31,7 @@ from whence.errors import ArchiveError, SelectionError, SourceChangedError, When
 
 _PLACE = "sealer"
 _POLL_SECONDS = 0.2
-SealKind = Literal["nodes", "edges", "roots"]
+SealKind = Literal["nodes", "edges", "uses", "roots"]
 
 
 class Sealer:

@@ -11,6 +11,7 @@ from whence.plan import operators, paths
 from whence.plan.operators import Operator
 from whence.plan.paths import Field, Item, Key, Path, Step, Value
 
+_PLAIN = (str, int, bool, type(None))
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Operator)}
 
 
@@ -36,18 +37,24 @@ def from_json(value: dict[str, Any]) -> Operator:
 
 
 def _write(value: Any) -> Any:
+    cls: type[Any] = type(value)
     if isinstance(value, tuple):
         return [_write(item) for item in value]
     if isinstance(value, Path):
         return [value.input, value.column, value.name, *map(_write_step, value.steps)]
-    if dataclasses.is_dataclass(value):
+    if cls not in _PLAIN and dataclasses.is_dataclass(cls):
         written = {"kind": value.kind} if hasattr(value, "kind") else {}
-        for field in dataclasses.fields(value):
-            item = getattr(value, field.name)
-            if item != field.default:
-                written[field.name] = _write(item)
+        for name, default in _defaults(cls):
+            item = getattr(value, name)
+            if item != default:
+                written[name] = _write(item)
         return written
     return value
+
+
+@cache
+def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in dataclasses.fields(cls))
 
 
 def _write_step(step: Step) -> Any:

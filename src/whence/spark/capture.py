@@ -8,7 +8,7 @@ eager mode then writes the members of the groups that are referred to, once each
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from whence.algebra.witness import (
 )
 from whence.plan import Operator, Source
 from whence.spark import rebuild
-from whence.spark.cuts import OPAQUE, find_cut, node_of, replaced
+from whence.spark.cuts import OPAQUE, find_cut, replaced
 from whence.spark.files import stat
 from whence.spark.followed import CellSlots, Follow
 from whence.spark.gateway import Gateway, Plan
@@ -65,14 +65,24 @@ class Captured:
     """Digests of the user code that operators call, by operator id."""
 
 
-def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
-    """The plan of a normalised node, its sources named, and what is known of each leaf."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A plan beside Spark's own, and what is known of its leaves; both by operator id."""
+
+    operator: Operator
+    nodes: dict[str, Plan]
+    found: dict[str, Found]
+
+    def parts(self) -> Iterator[tuple[Operator, Plan]]:
+        """Operators beside their nodes, in the order of `plan.walk`."""
+        return ((op, self.nodes[op.id]) for op in ops.walk(self.operator))
+
+
+def read(gateway: Gateway, node: Plan) -> Read:
+    """The plan of a normalised node, its sources named."""
     operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
-    found = {
-        op.id: find_leaf(gateway, part)
-        for op, part in align(gateway, operator, node)
-        if isinstance(op, Source)
-    }
+    nodes = {op.id: part for op, part in align(gateway, operator, node)}
+    found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
 
     def described(op: Operator) -> Operator:
         if not isinstance(op, Source):
@@ -81,7 +91,7 @@ def read(gateway: Gateway, node: Plan) -> tuple[Operator, dict[str, Found]]:
         name = leaf.name if op.name == op.id else op.name
         return replace(op, name=name, format=leaf.format, location=leaf.location)
 
-    return ops.map_plan(operator, described), found
+    return Read(ops.map_plan(operator, described), nodes, found)
 
 
 class Capture:
@@ -122,20 +132,21 @@ class Capture:
         self._progress("reading the plan")
         pipeline: Operator | None = None
         while True:
-            operator, found = read(gateway, node)
+            plan = read(gateway, node)
+            operator = plan.operator
             pipeline = pipeline or operator
-            if mode == "auto" and self._is_small(found):
+            if mode == "auto" and self._is_small(plan.found):
                 mode = "eager"
             cut = find_cut(operator, mode)
             if cut is None or cut is operator:
                 break
-            part = node_of(gateway, operator, node, cut.id)
+            part = plan.nodes[cut.id]
             step = self._capture(part, "eager", str(part.schema().json()))
             node = replaced(gateway, operator, node, cut.id, self._stand_in(step, part))
             node.setAnalyzed()
         if cut is operator:
             mode = "eager"
-        step = self._step(node, operator, found, mode, schema)
+        step = self._step(node, plan, mode, schema)
         step = replace(step, pipeline=pipeline)
         self._steps.append(step)
         self._shelf.keep(step.output)
@@ -158,11 +169,11 @@ class Capture:
         relation = gateway.read_parquet(step.output.location, json.dumps(schema))
         return restored(gateway, relation, gateway.output(relation), gateway.output(node))
 
-    def _step(
-        self, node: Plan, operator: Operator, found: dict[str, Found], mode: Mode, schema: str
-    ) -> Captured:
-        gateway = self._gateway
-        leaves, inputs, datasets = self._leaves(operator, node, found)
+    def _step(self, node: Plan, read: Read, mode: Mode, schema: str) -> Captured:
+        gateway, operator = self._gateway, read.operator
+        if isinstance(operator, OPAQUE):
+            mode = "eager"
+        leaves, inputs, datasets = self._leaves(read, mode)
         rows = {source: self._rows_of(datasets, inputs[source]) for source in inputs}
         context = Context(gateway, "list" if mode == "eager" else "key", leaves, rows)
         noted: tuple[Noted, ...] = ()
@@ -170,18 +181,14 @@ class Capture:
         doubts: dict[str, str] = {}
         cells: dict[str, CellSlots] = {}
         if isinstance(operator, OPAQUE):
-            context = Context(gateway, "list", leaves, rows)
-            mode = "eager"
             wrapped = opaque(context, operator, node, self._follow)
             traced, noted = wrapped.traced, wrapped.noted
             doubts, cells = wrapped.doubts, wrapped.cells
             exact = (operator.id,) if wrapped.exact else ()
         elif mode == "lazy":
             context.groups[ROOT] = operator
-            relinked = rebuild.with_leaves(
-                gateway, operator, node, lambda op, part: _plain_leaf(gateway, part, leaves[op.id])
-            )
-            traced = Traced(untraced(gateway, operator, relinked), {}, Group("", ROOT))
+            plan = untraced(gateway, operator, self._with_snapshots(read, node, leaves))
+            traced = Traced(plan, {}, Group("", ROOT))
         else:
             traced = instrument(context, operator, node)
         self._progress("running the pipeline")
@@ -193,7 +200,7 @@ class Capture:
             scopes = dict(context.scopes)
             if mode == "eager":
                 holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
-                groups.update(self._groups(context, operator, node, holders, scopes))
+                groups.update(self._groups(context, read, holders, scopes))
         attachment, code = described.result()
         return Captured(
             plan=operator,
@@ -213,28 +220,41 @@ class Capture:
             code=code,
         )
 
+    def _with_snapshots(self, read: Read, node: Plan, leaves: Mapping[str, Traced]) -> Plan:
+        """The plan as it is, but for the sources of which a snapshot was made."""
+        gateway = self._gateway
+
+        def leaf(op: Operator, part: Plan) -> Plan:
+            if op.id not in leaves:
+                return part
+            return gateway.project(gateway.output(part), leaves[op.id].plan)
+
+        return rebuild.with_leaves(gateway, read.operator, node, leaf) if leaves else node
+
     @staticmethod
     def _rows_of(datasets: list[Stored], dataset_id: str) -> int | None:
         return next((d.rows for d in datasets if d.id == dataset_id), None)
 
     def _leaves(
-        self, operator: Operator, node: Plan, found: dict[str, Found]
+        self, read: Read, mode: Mode
     ) -> tuple[dict[str, Traced], dict[str, str], list[Stored]]:
-        """The traced leaf of each source, the dataset each reads, and those datasets."""
-        maker = self._maker
-        kept = maker.kept(found, _needed(self._gateway, operator, node))
+        """The traced leaf of each source, the dataset each reads, and those datasets.
+
+        The lazy mode reads what lies in files as it is, so these need none.
+        """
+        maker, found = self._maker, read.found
+        needed = set() if all(f.is_kept for f in found.values()) else _needed(self._gateway, read)
+        kept = maker.kept(found, needed)
         leaves: dict[str, Traced] = {}
         inputs: dict[str, str] = {}
         datasets: dict[str, Stored] = {}
-        for source in ops.sources(operator):
-            name = source.name
-            traced, stored = maker.traced(
-                found[source.id], source.id, name, kept.get(source.id, ())
-            )
+        for source in ops.sources(read.operator):
+            leaf, columns = found[source.id], kept.get(source.id, ())
+            stored = maker.stored(leaf, source.name, columns)
+            if mode != "lazy" or not leaf.is_kept:
+                leaves[source.id] = maker.traced(leaf, stored, source.id, columns)
             if stored.id not in datasets:
-                stored = _with_own_name(stored, [d.name for d in datasets.values()])
-                datasets[stored.id] = stored
-            leaves[source.id] = traced
+                datasets[stored.id] = _with_own_name(stored, [d.name for d in datasets.values()])
             inputs[source.id] = stored.id
         return leaves, inputs, list(datasets.values())
 
@@ -278,8 +298,7 @@ class Capture:
     def _groups(
         self,
         context: Context,
-        operator: Operator,
-        node: Plan,
+        read: Read,
         holders: list[tuple[Witness, Stored]],
         scopes: dict[str, tuple[str, ...]],
     ) -> dict[str, tuple[GroupShape, Stored]]:
@@ -290,7 +309,7 @@ class Capture:
         """
         gateway = self._gateway
         done: dict[str, tuple[GroupShape, Stored]] = {}
-        for op, part in align(gateway, operator, node):
+        for op, part in read.parts():
             for group in () if isinstance(op, OPAQUE) else _groups_of(op):
                 wanted = [(s, d) for s, d in holders if refers(s, group)]
                 if not wanted:
@@ -326,11 +345,6 @@ def _described(
 ) -> tuple[bytes, dict[str, list[str]]]:
     """A step's plan as bytes, and the digests of the user code in it."""
     return rebuild.to_bytes(gateway, operator, node), find_code(gateway, operator, node)
-
-
-def _plain_leaf(gateway: Gateway, node: Plan, traced: Traced) -> Plan:
-    """The leaf as the traced one reads it, without the slots."""
-    return gateway.project(gateway.output(node), traced.plan)
 
 
 def _groups_of(operator: Operator) -> list[str]:
@@ -373,10 +387,11 @@ _POSITIONAL = (
 )
 
 
-def _needed(gateway: Gateway, operator: Operator, node: Plan) -> set[int]:
+def _needed(gateway: Gateway, read: Read) -> set[int]:
     """The ids of all attributes that the pipeline looks at or gives."""
-    everything: set[int] = {a.exprId().id() for a in gateway.output(node)}
-    for op, part in align(gateway, operator, node):
+    root = read.nodes[read.operator.id]
+    everything: set[int] = {a.exprId().id() for a in gateway.output(root)}
+    for op, part in read.parts():
         everything |= gateway.referenced_ids(part)
         if isinstance(op, _POSITIONAL):
             for kid in gateway.items(part.children()):

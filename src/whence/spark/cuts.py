@@ -15,7 +15,6 @@ from typing import Literal
 
 from whence import plan as ops
 from whence.plan import Operator, Source, walk
-from whence.spark import rebuild
 from whence.spark.gateway import Gateway, Plan
 
 Mode = Literal["eager", "lazy", "auto"]
@@ -134,14 +133,6 @@ def _inputs(op: Operator, copied: bool) -> Iterator[tuple[Operator, bool]]:
             yield from ((child, False) for child in op.children)
         case _:
             yield from ((child, copied) for child in op.children)
-
-
-def node_of(gateway: Gateway, root: Operator, node: Plan, wanted: str) -> Plan:
-    """The node of the operator with an id."""
-    for op, part in rebuild.align(gateway, root, node):
-        if op.id == wanted:
-            return part
-    raise LookupError(wanted)
 
 
 def replaced(gateway: Gateway, op: Operator, node: Plan, wanted: str, fresh: Plan) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -131,9 +131,12 @@ class Gateway(Plans):
         ]
         return self.project(columns, plan)
 
-    def write_parquet(self, frame: DataFrame, folder: str) -> None:
+    def write_parquet(
+        self, frame: DataFrame, folder: str, options: Mapping[str, str] | None = None
+    ) -> None:
         """Write a frame so that locators take little space: delta encoding, zstd."""
         writer = frame.write.option("compression", "zstd").option("parquet.writer.version", "v2")
+        writer = writer.options(**(options or {}))
         with self.job():
             try:
                 writer.parquet(folder)

@@ -36,6 +36,11 @@ class Found:
     uris: tuple[str, ...]
 
     @property
+    def is_kept(self) -> bool:
+        """Whether its rows are found again where they are, so that it needs no snapshot."""
+        return self.format in ("parquet", "range")
+
+    @property
     def name(self) -> str:
         """What to call it if no view or table names it."""
         if not self.location:
@@ -105,7 +110,7 @@ class Leaves:
         result: dict[str, set[int]] = {}
         others: list[tuple[Found, set[int]]] = []
         for name, leaf in found.items():
-            if leaf.format in ("parquet", "range"):
+            if leaf.is_kept:
                 continue
             columns = enumerate(gateway.output(leaf.node))
             own = {i for i, a in columns if a.exprId().id() in needed}
@@ -117,19 +122,21 @@ class Leaves:
             result[name] = own if shared is None else shared
         return {name: sorted(positions) for name, positions in result.items()}
 
-    def traced(
-        self, found: Found, operator: str, name: str, kept: Sequence[int]
-    ) -> tuple[Traced, Stored]:
-        """A leaf with its locator slot, and the dataset it reads.
-
-        `kept` are the positions of the columns that a snapshot needs.
-        """
+    def stored(self, found: Found, name: str, kept: Sequence[int]) -> Stored:
+        """The dataset that a leaf reads; `kept` are the columns that a snapshot needs."""
         if found.format == "parquet":
-            stored = self._own(found) or self._parquet(found, name)
-            return located(self._gateway, found.node, stored, operator), stored
+            return self._own(found) or self._parquet(found, name)
         if found.format == "range":
-            return self._range(found, operator, name)
-        return self._snapshot(found, operator, name, kept)
+            return self._range(found, name)
+        return self._snapshot(found, name, kept)[0]
+
+    def traced(self, found: Found, stored: Stored, operator: str, kept: Sequence[int]) -> Traced:
+        """The leaf of an operator with its locator slot, read from the dataset that was stored."""
+        if found.format == "parquet":
+            return located(self._gateway, found.node, stored, operator)
+        if found.format == "range":
+            return self._counted(found, operator)
+        return self._from_snapshot(found, operator, kept)
 
     def _own(self, found: Found) -> Stored | None:
         """The output of an earlier step or run, if that is what the leaf reads."""
@@ -156,13 +163,13 @@ class Leaves:
 
     # --- spark.range ------------------------------------------------------------------------
 
-    def _range(self, found: Found, operator: str, name: str) -> tuple[Traced, Stored]:
-        gateway, node = self._gateway, found.node
+    def _range(self, found: Found, name: str) -> Stored:
+        node = found.node
         start, end, step = int(node.start()), int(node.end()), int(node.step())
         rows = max(0, -((start - end) // step))
         bounds = {"start": start, "step": step, "rows": rows}
         digest = fingerprint(["range", start, end, step])
-        stored = Stored(
+        return Stored(
             id=digest,
             kind="range",
             name=name,
@@ -172,20 +179,20 @@ class Leaves:
             rows=rows,
             properties={"range": bounds},
         )
+
+    def _counted(self, found: Found, operator: str) -> Traced:
+        gateway, node = self._gateway, found.node
         slot, value = gateway.fresh("w"), gateway.fresh("v")
         column = gateway.output(node)[0]
         inner = gateway.project([column, gateway.alias(column, value)], node)
-        text = f"(`{value}` - {start}L) div {step}L"
+        text = f"(`{value}` - {node.start()}L) div {node.step()}L"
         plan = gateway.resolved_project([column], inner, [(slot, text)])
-        return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator)), stored
+        return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator))
 
     # --- Snapshots --------------------------------------------------------------------------
 
-    def _snapshot(
-        self, found: Found, operator: str, name: str, kept: Sequence[int]
-    ) -> tuple[Traced, Stored]:
-        gateway = self._gateway
-        columns = gateway.output(found.node)
+    def _snapshot(self, found: Found, name: str, kept: Sequence[int]) -> tuple[Stored, str]:
+        """A snapshot that has the columns, and its folder: one that is there, or a new one."""
         same = (m for f, k, m in self._made if k >= set(kept) and f.node.sameResult(found.node))
         made = next(same, None)
         if made is None:
@@ -193,7 +200,12 @@ class Leaves:
             made = self._shelf.snapshot(version) if version else None
             made = made or self._write_snapshot(found, name, kept, version)
             self._made.append((found, set(kept), made))
-        stored, folder = made
+        return made
+
+    def _from_snapshot(self, found: Found, operator: str, kept: Sequence[int]) -> Traced:
+        gateway = self._gateway
+        columns = gateway.output(found.node)
+        stored, folder = self._snapshot(found, "", kept)
         physical = [f"c{i}" for i in kept] or ["c"]
         relation = gateway.read_parquet(folder, stored.schema)
         wanted = [columns[i] for i in kept]
@@ -207,7 +219,7 @@ class Leaves:
         plan = restored_with_slots(
             gateway, traced, [have[n] for n in physical] if kept else [], wanted, missing
         )
-        return traced.over(plan), stored
+        return traced.over(plan)
 
     def _version(self, found: Found, kept: Sequence[int]) -> str | None:
         """What names the version of a file source: its files, how they are read, which columns."""

@@ -19,14 +19,17 @@ def closure(
     way. The start has depth 0.
     """
     engine = table.engine
-    here, there = ("derived", "input") if direction == "inputs" else ("input", "derived")
+    if direction == "inputs":
+        edges, here, there = table.edges, "derived", "input"
+    else:
+        edges, here, there = table.uses, "input", "derived"
     found = engine.table("closure", f"SELECT DISTINCT id, 0 AS depth FROM {start} AS s")
     hop = 0
     while depth is None or hop < depth:
         hop += 1
         step = engine.table(
             "hop",
-            f"SELECT DISTINCT e.{there} AS id FROM {table.edges} AS e "
+            f"SELECT DISTINCT e.{there} AS id FROM {edges} AS e "
             f"JOIN {found} AS f ON e.{here} = f.id AND f.depth = {hop - 1} "
             f"WHERE e.{there} IS NOT NULL AND e.{there} NOT IN (SELECT id FROM {found})",
         )

@@ -1,7 +1,8 @@
 """The provenance table: nodes, ordered labelled edges, and which node each output row is.
 
 `PTable` gives them to an SQL engine as relations: `nodes` (id, label, digest), `edges` (input,
-label, index, derived, times, contributes) and `roots` (run, name, step, last, dataset, row, node).
+label, index, derived, times, contributes), which are in the order of `derived`, `uses` (input,
+derived), the same in the order of `input`, and `roots` (run, name, step, last, dataset, row, node).
 The engine is DuckDB, or Spark for archives that are too big for one machine; the SQL is the same.
 """
 
@@ -105,9 +106,23 @@ class PTable:
             "CAST(0 AS BIGINT) AS input, 0 AS label, 0 AS index, CAST(0 AS BIGINT) AS derived, "
             "CAST(0 AS BIGINT) AS times, true AS contributes",
         )
-        if sum(dataset.bytes for dataset in self._kind("edges")) > _HELD:
+        if not self._are_few_edges:
             return found
         return self.engine.table("edges", f"SELECT * FROM {found} AS e")
+
+    @cached_property
+    def uses(self) -> str:
+        """Input and derived of all edges, to be looked up by input."""
+        return self.edges if self._are_few_edges else self.index
+
+    @property
+    def index(self) -> str:
+        """The index of edges by input, as it is stored."""
+        return self._relation("uses", "CAST(0 AS BIGINT) AS input, CAST(0 AS BIGINT) AS derived")
+
+    @property
+    def _are_few_edges(self) -> bool:
+        return sum(dataset.bytes for dataset in self._kind("edges")) <= _HELD
 
     def _kind(self, kind: str) -> list[Dataset]:
         return [dataset for dataset in self._datasets.values() if dataset.kind == kind]

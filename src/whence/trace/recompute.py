@@ -19,6 +19,7 @@ def check(tables: Tables, table: PTable, expected: Expected, report: Verificatio
     """Add what does not fit to a report."""
     known = _leaves(tables, table, report)
     _derived(tables, table, known, report)
+    _uses(tables, table, report)
     for seal in expected.runs.values():
         for output in seal.sections["output"]:
             _output(tables, table, output, report)
@@ -70,6 +71,16 @@ def _derived(tables: Tables, table: PTable, known: dict[int, bytes], report: Ver
     while current is not None:
         report.add(f"node {current[0]}", "it has inputs but is not stored")
         current = next(edges, None)
+
+
+def _uses(tables: Tables, table: PTable, report: Verification) -> None:
+    """The index of edges by input says what the edges say."""
+    pairs = [f"SELECT input, derived FROM {part} AS e" for part in (table.edges, table.index)]
+    for one, other in (pairs, reversed(pairs)):
+        (count,) = tables.one(f"SELECT count(*) FROM ({one} EXCEPT {other}) AS d")
+        if count:
+            report.add("uses", f"{count} edges are not the same in the index by input")
+            return
 
 
 def _grouped(tables: Tables, table: PTable) -> Iterator[tuple[int, list[Any]]]:

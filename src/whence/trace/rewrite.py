@@ -11,6 +11,8 @@ from whence.trace.closure import closure
 from whence.trace.ptable import PTable
 from whence.trace.tables import Tables, local, text
 
+_ORDER = {"nodes": "id", "edges": "derived, index, input", "uses": "input, derived"}
+
 
 def kept_nodes(table: PTable, going: set[str]) -> str:
     """A table with the ids of all nodes that the runs which stay are made of."""
@@ -30,7 +32,7 @@ def rewritten(
     archive = tables.archive
     replaced: dict[str, Dataset | None] = {}
     for dataset in archive.datasets():
-        if dataset.kind not in ("nodes", "edges") or not dataset.files:
+        if dataset.kind not in _ORDER or not dataset.files:
             continue
         column = "id" if dataset.kind == "nodes" else "derived"
         scan = tables.scan([local(path) for path in archive.file_paths(dataset)])
@@ -40,8 +42,7 @@ def rewritten(
             continue
         replaced[dataset.id] = None
         if left:
-            order = "id" if column == "id" else "derived, index, input"
-            query = f"SELECT * FROM {scan} WHERE {keep} ORDER BY {order}"
+            query = f"SELECT * FROM {scan} WHERE {keep} ORDER BY {_ORDER[dataset.kind]}"
             replaced[dataset.id] = _written(tables, sealer, dataset, query)
     empty = []
     for row in table.ranges:

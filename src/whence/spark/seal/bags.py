@@ -92,19 +92,14 @@ class BagHashes:
 
     def _entries(self, members: DataFrame, name: str) -> DataFrame:
         """The different members of each group, with how often each occurs."""
-        token = f"`{name}f`" if self.settings.bits == 256 else f"`{name}s`"
+        short = {} if self.settings.bits == 256 else {"s": f"`{name}s`"}
+        token = short.get("s", f"`{name}f`")
+        columns = {"byte": f"substring({token}, 1, 1)", "f": f"`{name}f`", **short}
+        columns |= {"i": f"`{name}i`", CONTRIBUTES: CONTRIBUTES}
         there = members.where(f"`{name}f` IS NOT NULL")
-        entries = there.selectExpr(
-            "k",
-            f"substring({token}, 1, 1) AS byte",
-            f"`{name}f` AS f",
-            f"{token} AS s",
-            f"`{name}i` AS i",
-            CONTRIBUTES,
-        ).repartition("k", "byte")
-        counted = entries.groupBy("k", "byte", "f", "s", "i", CONTRIBUTES).agg(
-            F.count(F.lit(1)).alias("times")
-        )
+        entries = there.selectExpr("k", *(f"{e} AS {c}" for c, e in columns.items()))
+        entries = entries.repartition("k", "byte")
+        counted = entries.groupBy("k", *columns).agg(F.count(F.lit(1)).alias("times"))
         return self.found.keep(counted)
 
     def _hashed(self, entries: DataFrame) -> DataFrame:

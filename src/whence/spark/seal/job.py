@@ -26,12 +26,14 @@ from whence.spark.seal.bags import Found
 from whence.spark.seal.derivation import Nesting
 from whence.spark.seal.evaluate import ROW, Evaluator
 from whence.spark.seal.leaves import Leaves
-from whence.spark.seal.records import LOCATOR, located, record_hash
+from whence.spark.seal.records import EDGES, LOCATOR, NODES, ROOTS, located, record_hash, segments
 from whence.spark.seal.resolve import Resolver
 from whence.spark.seal.settings import Ledger, SealedStep, SealStep, Settings
 
 _SMALL = 4 << 20
 _PART = 32 << 20
+# Parts of a file that a look-up can pass over.
+_LOOKED_UP = {"parquet.block.row.count.limit": "100000"}
 _FEW_FILES = 8  # so many files can each hold ids of the whole range
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -48,6 +50,7 @@ class Sealed:
 
     nodes: str | None
     edges: str | None
+    uses: str | None
     steps: tuple[SealedStep, ...]
 
 
@@ -87,14 +90,16 @@ class SealJob:
         resolver.resolve()
         self._progress("writing nodes and edges")
         nodes = self._written_nodes(resolver)
-        edges = None
+        edges = uses = None
         if resolver.edges is not None:
             edges = self._write(resolver.edges, "edges", "derived", "index", "input")
+            indexed = segments(self._gateway, EDGES, [edges]).select("input", "derived")
+            uses = self._write(indexed, "uses", "input", "derived")
         done = [
             self._sealed(step, frame, part, resolver)
             for step, (frame, part) in zip(steps, outputs, strict=True)
         ]
-        return Sealed(nodes, edges, tuple(done))
+        return Sealed(nodes, edges, uses, tuple(done))
 
     def _written_nodes(self, resolver: Resolver) -> str | None:
         parts = [frame for frame in (self._leaves.new, resolver.nodes) if frame is not None]
@@ -110,7 +115,7 @@ class SealJob:
             frame = frame.coalesce(1)
         elif self._partitions > _FEW_FILES:
             frame = frame.repartitionByRange(order[0])
-        self._gateway.write_parquet(frame.sortWithinPartitions(*order), folder)
+        self._gateway.write_parquet(frame.sortWithinPartitions(*order), folder, _LOOKED_UP)
         return folder
 
     def _fit(self, steps: Sequence[SealStep]) -> None:
@@ -187,13 +192,8 @@ class SealJob:
 
     def _earlier(self, roots: Sequence[str]) -> DataFrame:
         """The rows of a sealed output with their nodes, as stored."""
-        session = self._gateway.session
-        rows = session.read.parquet(*roots)
-        parts = self._ledger.parts("nodes")
-        if parts:
-            nodes = session.read.parquet(*parts).select("id", "digest")
-        else:
-            nodes = session.createDataFrame([], "id BIGINT, digest BINARY")
+        rows = segments(self._gateway, ROOTS, roots)
+        nodes = segments(self._gateway, NODES, self._ledger.parts("nodes")).select("id", "digest")
         joined = rows.join(nodes, rows.node == nodes.id, "left").drop("id")
         if not self._settings.leaf_digests:
             joined = self._with_leaf_digests(joined)

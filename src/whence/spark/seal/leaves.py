@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from whence.spark.gateway import Gateway
 from whence.spark.rerun import Input
 from whence.spark.seal import sql
-from whence.spark.seal.records import LOCATOR, located, node_ids, source_hash
+from whence.spark.seal.records import LOCATOR, NODES, located, node_ids, segments, source_hash
 from whence.spark.seal.settings import FileRange, Ledger, Settings
 
 _BROADCAST = 400_000
@@ -120,12 +120,11 @@ class Leaves:
         parts = self._ledger.parts("nodes")
         if not parts or not self._settings.leaf_digests:
             return None
-        session = self._gateway.session
-        stored = session.read.parquet(*parts).where("label = 0")
-        stored = stored.selectExpr("id", "digest AS s")
+        nodes = segments(self._gateway, NODES, parts).where("label = 0")
+        nodes = nodes.selectExpr("id", "digest AS s")
         if self._settings.bits == 256:
-            return first.join(stored, "s").selectExpr("f", "id AS i")
-        pairs = first.join(stored, "s").select("f", "i", "id").localCheckpoint()
+            return first.join(nodes, "s").selectExpr("f", "id AS i")
+        pairs = first.join(nodes, "s").select("f", "i", "id").localCheckpoint()
         same = pairs.where("i = id").select("f", "i")
         others = [row.id for row in pairs.where("i <> id").select("id").distinct().collect()]
         for found, ranges in self._ledger.locate(others):

@@ -16,6 +16,16 @@ from whence.spark.seal.settings import FileRange, Scheme
 from whence.spark.stored import Stored
 
 LOCATOR = "__locator"
+NODES = "id BIGINT, label INT, digest BINARY"
+EDGES = "input BIGINT, label INT, index INT, derived BIGINT, times BIGINT, contributes BOOLEAN"
+ROOTS = "row BIGINT, node BIGINT"
+
+
+def segments(gateway: Gateway, schema: str, paths: Sequence[str]) -> DataFrame:
+    """What earlier seals wrote, its schema being known."""
+    if not paths:
+        return gateway.session.createDataFrame([], schema)
+    return gateway.session.read.schema(schema).parquet(*paths)
 
 
 def located(gateway: Gateway, stored: Stored, paths: Sequence[str]) -> DataFrame:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from whence.spark.gateway import Gateway
 from whence.spark.seal.bags import FEW, Found
+from whence.spark.seal.records import EDGES, NODES, segments
 from whence.spark.seal.settings import Ledger, Settings
+
+_PART_BITS = 33  # of `monotonically_increasing_id`
 
 
 class Resolver:
@@ -71,10 +74,20 @@ class Resolver:
         self.edges = self._edges(new, self.ids)
 
     def _numbered(self, new: DataFrame, order: list[str]) -> DataFrame:
-        self._new = new.count()
-        start = self._ledger.reserve(self._new)
-        number = F.row_number().over(Window.orderBy(*order)) + F.lit(start - 1)
-        return self._found.keep(new.withColumn("id", number.cast("bigint")))
+        """Ids in this order, by the parts of a sorted frame: no task sees all rows."""
+        place = F.monotonically_increasing_id()  # the part, and the row's number in it
+        placed = self._found.keep(new.orderBy(*order).withColumn("place", place))
+        counts = placed.groupBy(F.expr(f"shiftright(place, {_PART_BITS})").alias("part")).count()
+        sizes = {row.part: row["count"] for row in counts.collect()}
+        self._new = sum(sizes.values())
+        following = self._ledger.reserve(self._new)
+        starts = []
+        for part in range(max(sizes, default=0) + 1):
+            starts.append(f"{following}L")
+            following += sizes.get(part, 0)
+        row = f"(place & {(1 << _PART_BITS) - 1}L)"
+        start = f"array({', '.join(starts)})[CAST(shiftright(place, {_PART_BITS}) AS INT)]"
+        return placed.withColumn("id", F.expr(f"{start} + {row}")).drop("place")
 
     def _edges(self, new: DataFrame, ids: DataFrame) -> DataFrame | None:
         """The edges of new nodes, by ids. A node is met in many frames; one tells its edges."""
@@ -99,11 +112,11 @@ class Resolver:
         parts = self._ledger.parts("nodes")
         if not parts:
             return None
-        return self._gateway.session.read.parquet(*parts).where("label <> 0")
+        return segments(self._gateway, NODES, parts).where("label <> 0")
 
     def _stored_edges(self) -> DataFrame | None:
         parts = self._ledger.parts("edges")
-        return self._gateway.session.read.parquet(*parts) if parts else None
+        return segments(self._gateway, EDGES, parts) if parts else None
 
     # --- Short tokens -----------------------------------------------------------------------
 

@@ -46,14 +46,14 @@ def value(record: str) -> str:
 
 
 def entry(token: str, contributes: str, times: str) -> str:
-    """SQL: a member of a group, with how often it occurs."""
-    role = f"CASE WHEN {contributes} THEN X'01' ELSE X'00' END"
-    return joined([token, role, count(times)])
+    """SQL: a member of a group, with how often it occurs, in hexadecimal."""
+    role = f"CASE WHEN {contributes} THEN '01' ELSE '00' END"
+    return f"concat(hex({token}), {role}, lpad(hex({times}), 16, '0'))"
 
 
 def bucket(entries: str) -> str:
     """SQL: the hash of the members whose tokens begin with one byte, given as an array."""
-    return sha(joined([binary(b"b"), flat(f"sort_array({entries})")]))
+    return sha(joined([binary(b"b"), f"unhex(array_join(sort_array({entries}), ''))"]))
 
 
 def flat(parts: str) -> str:
