@@ -153,7 +153,8 @@ def measure(spark, number, modes, repeat, work) -> dict:
             fixed[mode].append(outside)
             if mode == "eager" and turn == repeat:
                 result["bytes"], result["locators"] = witness_size(run)
-                result["trace"] = traced(run)
+                if run.to_arrow().num_rows:
+                    result["trace"] = traced(run)
     base = statistics.median(times["plain"][1:])
     result["plain"] = base
     for mode in modes:

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from canonical_bytes import encode, encode_rows, row_digests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.algebra.canonical import kind_of, row_sql
-from whence.archive.canonical import encode, encode_rows, row_digests
 from whence.errors import UnsupportedError
 
 ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from whence.algebra.canonical import row_sql
-from whence.archive.canonical import encode_rows
 
 sys.path.append(str(Path(__file__).parents[1] / "archive"))
+from canonical_bytes import encode_rows
 from test_archive_canonical import TYPES
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -16,7 +16,6 @@ from whence.cli import app
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
-    pytest.mark.full,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -1,11 +1,15 @@
 """Python functions over batches and groups: what they had taken, and rows declared one by one."""
 
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
+from pyspark.util import PythonEvalType
 
 import whence
 
@@ -55,6 +59,32 @@ def sum_with_key(key, group):
 
 def sizes(left, right):
     return pd.DataFrame({"k": [left.k.iloc[0]], "n": [len(left)], "m": [len(right)]})
+
+
+def arrow_sum(group):
+    return pa.table({"k": group["k"][:1], "s": [pc.sum(group["v"]).as_py()]})
+
+
+def arrow_sum_with_key(key, group):
+    return pa.table({"k": [key[0].as_py()], "s": [pc.sum(group["v"]).as_py()]})
+
+
+def arrow_sizes(key, left, right):
+    return pa.table({"k": [key[0].as_py()], "n": [left.num_rows], "m": [right.num_rows]})
+
+
+def pandas_totals(key: tuple[Any, ...], batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    total = 0.0
+    for batch in batches:
+        total += batch.v.sum()
+        yield pd.DataFrame({"k": [key[0]], "total": [total]})
+
+
+def arrow_totals(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    total = 0.0
+    for batch in batches:
+        total += pc.sum(batch["v"]).as_py()
+        yield pa.RecordBatch.from_pydict({"k": batch["k"][:1], "total": [total]})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -124,6 +154,51 @@ def test_apply_in_pandas_takes_the_group(table, tmp_path, mode, function):
     assert run.check(3).ok
 
 
+@pytest.mark.parametrize("function", [arrow_sum, arrow_sum_with_key])
+def test_apply_in_arrow_takes_the_group(table, tmp_path, function):
+    frame = table.groupBy("k").applyInArrow(function, "k long, s double")
+    run = whence.capture(frame, archive=tmp_path, mode="eager")
+    assert sorted(run.output.collect()) == sorted(frame.collect())
+    found, trace = traced(run, k=1)
+    assert found == [1, 4, 7, 10]
+    assert trace.grade == "superset"
+    assert run.check(3).ok
+
+
+def test_a_rowwise_function_over_groups_of_arrow(table, tmp_path):
+    function = whence.rowwise(lambda group: group.select(["id", "k"]))
+    run = whence.capture(
+        table.groupBy("k").applyInArrow(function, "id long, k long"), archive=tmp_path, mode="eager"
+    )
+    found, trace = traced(run, id=5)
+    assert found == [5]
+    assert trace.grade == "exact"
+
+
+@pytest.mark.skipif(
+    not hasattr(PythonEvalType, "SQL_GROUPED_MAP_PANDAS_ITER_UDF"),
+    reason="this Spark hands groups to functions whole",
+)
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_groups_in_batches_take_what_was_read_so_far(spark, table, tmp_path, kind):
+    """Batches of three: the four rows of a group come as three and one."""
+    grouped, schema = table.groupBy("k"), "k long, total double"
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3")
+    try:
+        if kind == "pandas":
+            frame = grouped.applyInPandas(pandas_totals, schema)
+        else:
+            frame = grouped.applyInArrow(arrow_totals, schema)
+        plain = sorted(frame.collect())
+        run = whence.capture(frame, archive=tmp_path, mode="eager")
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert sorted(run.output.collect()) == plain
+    assert len(plain) == 6
+    assert traced(run, k=1, total=120)[0] == [1, 4, 7]
+    assert traced(run, k=1, total=220)[0] == [1, 4, 7, 10]
+
+
 def test_below_a_join_and_an_aggregate(table, tmp_path):
     sums = table.groupBy("k").applyInPandas(sum_of_group, "k long, s double")
     frame = table.where("id < 6").join(sums, "k").groupBy("k").agg({"s": "max", "id": "count"})
@@ -139,6 +214,16 @@ def test_cogroup_takes_both_groups(table, tmp_path):
         .cogroup(other.groupBy("k"))
         .applyInPandas(sizes, "k long, n long, m long")
     )
+    run = whence.capture(frame, archive=tmp_path, mode="eager")
+    assert sorted(run.output.collect()) == sorted(frame.collect())
+    trace = run.trace("k = 2")
+    assert trace.how() == ("(numbers[2] + numbers[5] + numbers[8] + numbers[11])·numbers[2]")
+    assert trace.grade == "superset"
+
+
+def test_cogroup_of_arrow_takes_both_groups(table, tmp_path):
+    sides = table.groupBy("k").cogroup(table.where("id < 5").groupBy("k"))
+    frame = sides.applyInArrow(arrow_sizes, "k long, n long, m long")
     run = whence.capture(frame, archive=tmp_path, mode="eager")
     assert sorted(run.output.collect()) == sorted(frame.collect())
     trace = run.trace("k = 2")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -111,10 +112,24 @@ def test_malformed_sql(asked, text):
         asked.trace(text)
 
 
-@pytest.mark.parametrize("selection", [3.5, 7, object(), b"total", [1, 2], [{"total": object()}]])
+@pytest.mark.parametrize(
+    "selection", [3.5, 7, object(), b"total", [1, 2], [{}], [{"total": object()}]]
+)
 def test_a_selection_of_a_wrong_type(asked, selection):
     with pytest.raises(SelectionError):
         asked.trace(selection)
+
+
+@pytest.mark.parametrize("nothing", [[], pd.DataFrame({"total": []}), pa.table({"customer": []})])
+def test_no_rows_are_a_selection_too(asked, nothing):
+    trace = asked.trace(nothing)
+    assert trace.rows == 0
+    assert len(trace["orders"]) == 0
+
+
+def test_no_rows_of_an_unknown_column(asked):
+    with pytest.raises(whence.UnknownNameError, match="did you mean 'total'"):
+        asked.trace(pd.DataFrame({"totl": []}))
 
 
 def test_a_source_that_gave_nothing_is_empty(asked):

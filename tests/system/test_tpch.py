@@ -1,4 +1,7 @@
-"""All of TPC-H, text unchanged, in every mode: same output, same traces, and they replay."""
+"""All of TPC-H, text unchanged, in every mode: same output, same traces, and they replay.
+
+`test_cluster` runs this on a cluster, `make test-full` on a local session too.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from tpch_kit import (
 
 import whence
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 MODES = ("eager", "lazy", "auto")
 PROMISED = {"q01", "q03", "q05", "q06"}  # at least for these, a replay is guaranteed
 

@@ -2,7 +2,7 @@
 
 The spelling is text that no other value has (docs/design/seal.md lists it): `i42;` an integer,
 `s5:hello` a string with its length in bytes, `a2:i1;n;` an array. The same rules are written here
-as SQL for Spark and for DuckDB, and in `whence.archive.canonical` as Python.
+as SQL for Spark and for DuckDB; the tests have them once more, as Python.
 
 A type is what Spark's JSON schema says: a name, or an object for array, map and struct.
 """
@@ -10,6 +10,7 @@ A type is what Spark's JSON schema says: a name, or an object for array, map and
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -59,6 +60,19 @@ def struct_header(names: Sequence[str]) -> str:
 
 def _digest(names: Sequence[str]) -> str:
     return hashlib.sha256(b"".join(string(name) for name in names)).hexdigest()
+
+
+def record_columns(schema: str, properties: Mapping[str, Any]) -> list[tuple[str, str, Type]]:
+    """What a dataset's records are made of: the name, the stored name and the type of each column.
+
+    `schema` and `properties` are those of the dataset in the archive.
+    """
+    stored = properties.get("stored") or json.loads(schema)
+    types = {field["name"]: field["type"] for field in stored["fields"]}
+    names, physical = properties.get("columns"), properties.get("physical")
+    if names is None or physical is None:
+        return [(name, name, kind) for name, kind in types.items()]
+    return [(n, p, types[p]) for n, p in zip(names, physical, strict=True)]
 
 
 def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect) -> str:

@@ -116,17 +116,20 @@ class Capture:
     def run(self, frame: DataFrame) -> list[Captured]:
         """The steps of a pipeline; the last one makes its result."""
         gateway = self._gateway
-        node = normalise(gateway.session, gateway.analysed(frame))
+        written = gateway.analysed(frame)
+        node = normalise(gateway.session, written)
         node.setAnalyzed()
         self._steps: list[Captured] = []
         self._maker = Leaves(gateway, self._shelf)
-        self._capture(node, self._mode, frame.schema.json())
+        self._capture(node, self._mode, frame.schema.json(), written)
         return self._steps
 
-    def _capture(self, node: Plan, mode: Mode, schema: str) -> Captured:
+    def _capture(
+        self, node: Plan, mode: Mode, schema: str, written: Plan | None = None
+    ) -> Captured:
         """Capture a plan: first what must be cut off, each as a step, then what is left.
 
-        `schema` is that of the pipeline as it was written.
+        `schema` is that of the pipeline as it was written, `written` its plan then.
         """
         gateway = self._gateway
         self._progress("reading the plan")
@@ -144,9 +147,10 @@ class Capture:
             step = self._capture(part, "eager", str(part.schema().json()))
             node = replaced(gateway, operator, node, cut.id, self._stand_in(step, part))
             node.setAnalyzed()
+            written = None
         if cut is operator:
             mode = "eager"
-        step = self._step(node, plan, mode, schema)
+        step = self._step(node, plan, mode, schema, written)
         step = replace(step, pipeline=pipeline)
         self._steps.append(step)
         self._shelf.keep(step.output)
@@ -169,7 +173,9 @@ class Capture:
         relation = gateway.read_parquet(step.output.location, json.dumps(schema))
         return restored(gateway, relation, gateway.output(relation), gateway.output(node))
 
-    def _step(self, node: Plan, read: Read, mode: Mode, schema: str) -> Captured:
+    def _step(
+        self, node: Plan, read: Read, mode: Mode, schema: str, written: Plan | None
+    ) -> Captured:
         gateway, operator = self._gateway, read.operator
         if isinstance(operator, OPAQUE):
             mode = "eager"
@@ -187,13 +193,15 @@ class Capture:
             exact = (operator.id,) if wrapped.exact else ()
         elif mode == "lazy":
             context.groups[ROOT] = operator
-            plan = untraced(gateway, operator, self._with_snapshots(read, node, leaves))
-            traced = Traced(plan, {}, Group("", ROOT))
+            if leaves or written is None:
+                written = untraced(gateway, operator, self._with_snapshots(read, node, leaves))
+            traced = Traced(written, {}, Group("", ROOT))
         else:
             traced = instrument(context, operator, node)
         self._progress("running the pipeline")
         width = len(gateway.output(node))
-        columns = gateway.output(traced.plan)[:width] if exact or noted else gateway.output(node)
+        others = exact or noted or mode == "lazy"  # columns that are not the node's own
+        columns = gateway.output(traced.plan)[:width] if others else gateway.output(node)
         with gateway.beside(lambda: _described(gateway, operator, node)) as described:
             output = self._write(traced, columns, schema)
             groups = self._noted(noted, output)

@@ -37,20 +37,23 @@ from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.traced import own_slots
 from whence.spark.wrappers import (
-    noting_arrow,
-    noting_cogroup,
-    noting_group,
-    noting_pandas,
-    rowwise_arrow,
-    rowwise_group,
-    rowwise_pandas,
+    NUMBER,
+    ROW,
+    TOKEN,
+    Run,
+    arrow_tables,
+    noting,
+    over_batches,
+    over_cogroup,
+    over_group,
+    over_group_batches,
+    pandas_tables,
+    rowwise,
 )
 
-ROW = "__whence_row"
-TOKEN = "__whence_token"
-NUMBER = "__whence_number"
 KEY = "__whence_key"
 ROWWISE = "rowwise"
+_IN_BATCHES = (215, 216)  # SQL_GROUPED_MAP_ARROW_ITER_UDF, SQL_GROUPED_MAP_PANDAS_ITER_UDF
 _JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -255,10 +258,11 @@ def _map_batches(context: Context, operator: ops.MapBatches, node: Plan, follow:
     arrow = gateway.kind(node).endswith("Arrow")
     barrier = bool(node.isBarrier())
     apply = frame.mapInArrow if arrow else frame.mapInPandas
+    tables = (arrow_tables if arrow else pandas_tables)(wanted.names)
     if getattr(function, "__whence__", None) == ROWWISE:
-        rows = StructType([*wanted.fields, StructField(ROW, StringType())])
-        wrapped = (rowwise_arrow if arrow else rowwise_pandas)(function, wanted.names)
-        return _restored(context, apply(wrapped, rows, barrier), len(wanted), traced, schema)
+        wrapped = over_batches(function, rowwise(tables, [ROW]))
+        result = apply(wrapped, _handing_on(wanted), barrier)
+        return _restored(context, result, len(wanted), traced, schema)
     members = gateway.fresh("members")
     noted = Noted(operator.id, members, schema, traced.shape)
     if not arrow and follow.uses(function):
@@ -267,7 +271,7 @@ def _map_batches(context: Context, operator: ops.MapBatches, node: Plan, follow:
         result = apply(wrapped, rows, barrier)
         inputs = tuple(frame.columns[:-1])
         return _followed(context, operator, result, wanted, [noted], [inputs])
-    wrapped = (noting_arrow if arrow else noting_pandas)(function, wanted.names, members)
+    wrapped = over_batches(function, noting(tables, [ROW], members))
     result = apply(wrapped, _noting(wanted, [members]), barrier)
     return _finished(context, operator, result, len(wanted), [noted])
 
@@ -276,30 +280,35 @@ def _map_groups(context: Context, operator: ops.MapGroups, node: Plan, follow: F
     gateway = context.gateway
     keys = node.groupingAttributes().size()
     frame, traced, schema = _side(context, operator.children[0], node.child(), keys)
-    function, command = _function(gateway, node.productElement(1))
-    if "Arrow" in gateway.kind(node):
-        raise UnsupportedError(
-            f"{operator.id} is applyInArrow, which is not supported; use applyInPandas"
-        )
+    expression = node.productElement(1)
+    function, command = _function(gateway, expression)
     wanted = gateway.frame(node).schema
     grouped = frame.groupBy(*[f"{KEY}{i}" for i in range(keys)])
     drop = [*(f"{KEY}{i}" for i in range(keys)), ROW]
+    arrow = "Arrow" in gateway.kind(node)
+    in_batches = int(expression.evalType()) in _IN_BATCHES
+    apply = grouped.applyInArrow if arrow else grouped.applyInPandas
+    tables = (arrow_tables if arrow else pandas_tables)(wanted.names)
+
+    def wrapped(run: Run) -> Any:
+        if in_batches:
+            return over_group_batches(function, run, _batch_type(arrow))
+        return over_group(function, run)
+
     if getattr(function, "__whence__", None) == ROWWISE:
-        rows = StructType([*wanted.fields, StructField(ROW, StringType())])
-        result = grouped.applyInPandas(rowwise_group(function, wanted.names, drop), rows)
+        result = apply(wrapped(rowwise(tables, drop)), _handing_on(wanted))
         return _restored(context, result, len(wanted), traced, schema)
     members = gateway.fresh("members")
     noted = Noted(operator.id, members, schema, traced.shape)
-    if follow.uses(function):
-        wrapped = following_groups(
+    if not arrow and not in_batches and follow.uses(function):
+        followed = following_groups(
             function, command, wanted.names, [drop], [members], follow.groups
         )
         rows = _noting(wanted, [members], answer_fields())
-        result = grouped.applyInPandas(wrapped, rows)
+        result = apply(followed, rows)
         inputs = [tuple(frame.columns[keys:-1])]
         return _followed(context, operator, result, wanted, [noted], inputs)
-    wrapped = noting_group(function, wanted.names, drop, members)
-    result = grouped.applyInPandas(wrapped, _noting(wanted, [members]))
+    result = apply(wrapped(noting(tables, drop, members)), _noting(wanted, [members]))
     return _finished(context, operator, result, len(wanted), [noted])
 
 
@@ -314,10 +323,6 @@ def _map_cogroups(
         for child, kid, count in zip(operator.children, inputs, counts, strict=True)
     ]
     function, command = _function(gateway, node.functionExpr())
-    if "Arrow" in gateway.kind(node):
-        raise UnsupportedError(
-            f"{operator.id} is a cogroup's applyInArrow, which is not supported; use applyInPandas"
-        )
     wanted = gateway.frame(node).schema
     groups = [
         side[0].groupBy(*[f"{KEY}{i}" for i in range(count)])
@@ -329,12 +334,30 @@ def _map_cogroups(
         for word, name, (_, traced, schema) in zip(("left", "right"), names, sides, strict=True)
     ]
     together = groups[0].cogroup(groups[1])
-    if follow.uses(function):
-        drops = [[*(f"{KEY}{i}" for i in range(count)), ROW] for count in counts]
+    arrow = "Arrow" in gateway.kind(node)
+    apply = together.applyInArrow if arrow else together.applyInPandas
+    drops = [[*(f"{KEY}{i}" for i in range(count)), ROW] for count in counts]
+    if not arrow and follow.uses(function):
         wrapped = following_groups(function, command, wanted.names, drops, names, follow.groups)
-        result = together.applyInPandas(wrapped, _noting(wanted, names, answer_fields()))
+        result = apply(wrapped, _noting(wanted, names, answer_fields()))
         inputs = [tuple(s[0].columns[n:-1]) for s, n in zip(sides, counts, strict=True)]
         return _followed(context, operator, result, wanted, noted, inputs)
-    wrapped = noting_cogroup(function, wanted.names, counts, names)
-    result = together.applyInPandas(wrapped, _noting(wanted, names))
+    tables = (arrow_tables if arrow else pandas_tables)(wanted.names)
+    wrapped = over_cogroup(function, tables, drops, names)
+    result = apply(wrapped, _noting(wanted, names))
     return _finished(context, operator, result, len(wanted), noted)
+
+
+def _handing_on(schema: StructType) -> StructType:
+    """The user's schema and the slots that are handed on."""
+    return StructType([*schema.fields, StructField(ROW, StringType())])
+
+
+def _batch_type(arrow: bool) -> type:
+    if arrow:
+        import pyarrow as pa
+
+        return pa.RecordBatch  # type: ignore[no-any-return]
+    import pandas as pd
+
+    return pd.DataFrame

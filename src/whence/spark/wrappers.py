@@ -1,15 +1,38 @@
 """Wrappers of Python functions over batches and groups.
 
-They run in Python workers and are sent there by value, so they import what they need themselves.
+They run in Python workers and are sent there by value, so they are made of functions inside of
+functions, and import what they need themselves. A wrapper is put together from three parts: what
+handles tables of pandas or of Arrow, what is done with the rows' slots (`noting`, `rowwise`), and
+how the function is called (over batches, over a group, over a group's batches, over two groups).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Function = Callable[..., Any]
+Run = Callable[[Callable[[Iterator[Any]], Any], Iterator[Any]], Iterator[Any]]
+"""Calls a function over batches without slots, and gives its results with what is to be known."""
+
+ROW = "__whence_row"
+TOKEN = "__whence_token"
+NUMBER = "__whence_number"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """How tables of one kind are handled; only its fields are sent to workers.
+
+    `take` gives the slots of a table's rows, and the table without some columns. `size` counts
+    rows, `label` adds columns: a value for all rows, or a list.
+    """
+
+    take: Function
+    size: Function
+    label: Function
 
 
 def labelled(names: Sequence[str]) -> Function:
@@ -32,22 +55,64 @@ def labelled(names: Sequence[str]) -> Function:
     return label
 
 
-def noting_pandas(function: Function, names: Sequence[str], members: str) -> Function:
-    """Batches of pandas: the first row of a result notes what was taken by then."""
-    label = labelled(names)
+def pandas_tables(names: Sequence[str]) -> Tables:
+    """DataFrames of pandas; `names` are the columns of the function's schema."""
 
-    def noting(batches: Iterator[Any]) -> Iterator[Any]:
+    def take(table: Any, drop: Sequence[str]) -> tuple[list[str], Any]:
+        return table["__whence_row"].tolist(), table.drop(columns=list(drop))
+
+    return Tables(take, len, labelled(names))
+
+
+def arrow_tables(_: Sequence[str]) -> Tables:
+    """Record batches and tables of Arrow."""
+
+    def take(table: Any, drop: Sequence[str]) -> tuple[list[str], Any]:
+        kept = [i for i, name in enumerate(table.schema.names) if name not in drop]
+        rows = table.column(table.schema.get_field_index("__whence_row"))
+        return rows.to_pylist(), table.select(kept)
+
+    def size(table: Any) -> int:
+        return int(table.num_rows)
+
+    def label(result: Any, extra: dict[str, Any]) -> Any:
+        import pyarrow as pa
+
+        kinds = {
+            "__whence_row": pa.string(),
+            "__whence_token": pa.string(),
+            "__whence_number": pa.int64(),
+        }
+        names, columns = list(result.schema.names), list(result.columns)
+        for name, value in extra.items():
+            values = value if isinstance(value, list) else [value] * result.num_rows
+            names.append(name)
+            columns.append(pa.array(values, kinds.get(name, pa.list_(pa.string()))))
+        return type(result).from_arrays(columns, names=names)
+
+    return Tables(take, size, label)
+
+
+# --- What is done with slots -----------------------------------------------------------------
+
+
+def noting(tables: Tables, drop: Sequence[str], members: str) -> Run:
+    """The first row of each result notes the rows that were taken by then."""
+    take, size, label = tables.take, tables.size, tables.label
+
+    def run(call: Callable[[Iterator[Any]], Any], batches: Iterator[Any]) -> Iterator[Any]:
         import uuid
 
         token, taken, number = uuid.uuid4().hex, [], 0
 
         def feed() -> Iterator[Any]:
             for batch in batches:
-                taken.extend(batch["__whence_row"].tolist())
-                yield batch.drop(columns=["__whence_row"])
+                rows, plain = take(batch, drop)
+                taken.extend(rows)
+                yield plain
 
-        for result in function(feed()):
-            column: list[Any] = [None] * len(result)
+        for result in call(feed()):
+            column: list[Any] = [None] * size(result)
             if column and taken:
                 number += 1
                 column[0] = list(taken)
@@ -55,152 +120,91 @@ def noting_pandas(function: Function, names: Sequence[str], members: str) -> Fun
             extra = {"__whence_token": token, "__whence_number": number, members: column}
             yield label(result, extra)
 
-    return noting
+    return run
 
 
-def noting_arrow(function: Function, _: Sequence[str], members: str) -> Function:
-    """The same for batches of Arrow."""
+def rowwise(tables: Tables, drop: Sequence[str]) -> Run:
+    """One row for each row, in order: slots are handed on."""
+    take, size, label = tables.take, tables.size, tables.label
 
-    def noting(batches: Iterator[Any]) -> Iterator[Any]:
-        import uuid
-
-        import pyarrow as pa
-
-        token, taken, number = uuid.uuid4().hex, [], 0
+    def run(call: Callable[[Iterator[Any]], Any], batches: Iterator[Any]) -> Iterator[Any]:
+        waiting: list[list[str]] = []
 
         def feed() -> Iterator[Any]:
             for batch in batches:
-                position = batch.schema.get_field_index("__whence_row")
-                taken.extend(batch.column(position).to_pylist())
-                yield batch.remove_column(position)
+                rows, plain = take(batch, drop)
+                waiting.append(rows)
+                yield plain
 
-        for result in function(feed()):
-            column: list[Any] = [None] * result.num_rows
-            if column and taken:
-                number += 1
-                column[0] = list(taken)
-                taken.clear()
-            arrays = [
-                *result.columns,
-                pa.array([token] * len(column), pa.string()),
-                pa.array([number] * len(column), pa.int64()),
-                pa.array(column, pa.list_(pa.string())),
-            ]
-            names = [*result.schema.names, "__whence_token", "__whence_number", members]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    return noting
-
-
-def rowwise_pandas(function: Function, names: Sequence[str]) -> Function:
-    """Batches of pandas, one row for each row: slots are handed on."""
-    label = labelled(names)
-
-    def rowwise(batches: Iterator[Any]) -> Iterator[Any]:
-        waiting: list[Any] = []
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                waiting.append(batch["__whence_row"].tolist())
-                yield batch.drop(columns=["__whence_row"])
-
-        for result in function(feed()):
+        for result in call(feed()):
             rows = waiting.pop(0) if waiting else []
-            if len(rows) != len(result):
+            if len(rows) != size(result):
                 raise ValueError(
-                    f"a function declared rowwise gave {len(result)} rows for {len(rows)}"
+                    f"a function declared rowwise gave {size(result)} rows for {len(rows)}"
                 )
             yield label(result, {"__whence_row": rows})
 
-    return rowwise
+    return run
 
 
-def rowwise_arrow(function: Function, _: Sequence[str]) -> Function:
-    """The same for batches of Arrow."""
-
-    def rowwise(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        waiting: list[Any] = []
-
-        def feed() -> Iterator[Any]:
-            for batch in batches:
-                position = batch.schema.get_field_index("__whence_row")
-                waiting.append(batch.column(position))
-                yield batch.remove_column(position)
-
-        for result in function(feed()):
-            rows = waiting.pop(0) if waiting else pa.array([], pa.string())
-            if len(rows) != result.num_rows:
-                raise ValueError(
-                    f"a function declared rowwise gave {result.num_rows} rows for {len(rows)}"
-                )
-            names = [*result.schema.names, "__whence_row"]
-            yield pa.RecordBatch.from_arrays([*result.columns, rows], names=names)
-
-    return rowwise
+# --- How a function is called ----------------------------------------------------------------
 
 
-def noting_group(
-    function: Function, names: Sequence[str], drop: list[str], members: str
-) -> Function:
-    """A group: the first row of the result notes its rows."""
-    label = labelled(names)
+def over_batches(function: Function, run: Run) -> Function:
+    """`mapInPandas`, `mapInArrow`."""
+
+    def wrapped(batches: Iterator[Any]) -> Iterator[Any]:
+        return run(function, batches)
+
+    return wrapped
+
+
+def over_group(function: Function, run: Run) -> Function:
+    """`applyInPandas`, `applyInArrow`: a group at once."""
     takes_key = len(inspect.signature(function).parameters) == 2
 
-    def noting(key: Any, group: Any) -> Any:
-        import uuid
+    def wrapped(key, group):  # type: ignore[no-untyped-def]  # hints would be read by Spark
+        def call(tables: Iterator[Any]) -> list[Any]:
+            plain = next(tables)
+            return [function(key, plain) if takes_key else function(plain)]
 
-        rows = group["__whence_row"].tolist()
-        plain = group.drop(columns=drop)
-        result = function(key, plain) if takes_key else function(plain)
-        column: list[Any] = [None] * len(result)
-        if column:
-            column[0] = rows
-        extra = {"__whence_token": uuid.uuid4().hex, "__whence_number": 1, members: column}
-        return label(result, extra)
+        return next(run(call, iter([group])))
 
-    return noting
+    return wrapped
 
 
-def rowwise_group(function: Function, names: Sequence[str], drop: list[str]) -> Function:
-    """A group, one row for each row: slots are handed on."""
-    label = labelled(names)
+def over_group_batches(function: Function, run: Run, table: type) -> Function:
+    """The same, a group in batches; `table` is what they are of."""
     takes_key = len(inspect.signature(function).parameters) == 2
 
-    def rowwise(key: Any, group: Any) -> Any:
-        rows = group["__whence_row"].tolist()
-        plain = group.drop(columns=drop)
-        result = function(key, plain) if takes_key else function(plain)
-        if len(rows) != len(result):
-            raise ValueError(f"a function declared rowwise gave {len(result)} rows for {len(rows)}")
-        return label(result, {"__whence_row": rows})
+    def wrapped(key, batches):  # type: ignore[no-untyped-def]
+        return run(lambda feed: function(key, feed) if takes_key else function(feed), batches)
 
-    return rowwise
+    # Spark tells by the hints that this one takes batches.
+    batches = Iterator[table]  # type: ignore[valid-type]
+    wrapped.__annotations__ = {"key": tuple[Any, ...], "batches": batches, "return": batches}
+    return wrapped
 
 
-def noting_cogroup(
-    function: Function, names: Sequence[str], counts: tuple[int, int], members: list[str]
+def over_cogroup(
+    function: Function, tables: Tables, drops: Sequence[list[str]], members: Sequence[str]
 ) -> Function:
     """The groups of two sides: the first row of the result notes the rows of both."""
-    label = labelled(names)
+    take, size, label = tables.take, tables.size, tables.label
     takes_key = len(inspect.signature(function).parameters) == 3
 
-    def noting(key: Any, left: Any, right: Any) -> Any:
+    def wrapped(key, left, right):  # type: ignore[no-untyped-def]
         import uuid
 
-        rows = [left["__whence_row"].tolist(), right["__whence_row"].tolist()]
-        plain = [
-            side.drop(columns=[*(f"__whence_key{i}" for i in range(count)), "__whence_row"])
-            for side, count in zip((left, right), counts)  # noqa: B905
-        ]
+        sides = [take(side, drop) for side, drop in zip((left, right), drops, strict=True)]
+        plain = [side for _, side in sides]
         result = function(key, *plain) if takes_key else function(*plain)
         extra: dict[str, Any] = {"__whence_token": uuid.uuid4().hex, "__whence_number": 1}
-        for name, taken in zip(members, rows):  # noqa: B905
-            column: list[Any] = [None] * len(result)
+        for name, (rows, _) in zip(members, sides, strict=True):
+            column: list[Any] = [None] * size(result)
             if column:
-                column[0] = taken
+                column[0] = rows
             extra[name] = column
         return label(result, extra)
 
-    return noting
+    return wrapped

@@ -52,8 +52,11 @@ def _condition(
         return condition(column_text(selection), names)
     table = as_table(selection)
     name = tables.fresh("given")
+    where = matching(name, table.column_names, names)
+    if not table.num_rows:
+        return "false"
     tables.register(name, table)
-    return matching(name, table.column_names, names)
+    return where
 
 
 def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from whence.algebra.canonical import row_sql
+from whence.algebra.canonical import record_columns, row_sql
 from whence.archive import Archive, Dataset, merkle, tokens
 from whence.archive.proof import FORMAT, SHOWN
 from whence.archive.seal import Seal, section_leaves
@@ -17,19 +16,15 @@ from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
 
 
-def record_columns(dataset: Dataset) -> list[tuple[str, str, Any]]:
-    """A dataset's record: the name, the SQL and the type of each column."""
-    schema = dataset.properties.get("stored") or json.loads(dataset.schema)
-    types = {field["name"]: field["type"] for field in schema["fields"]}
-    names, physical = dataset.properties.get("columns"), dataset.properties.get("physical")
-    if names is None or physical is None:
-        return [(name, quoted(name), kind) for name, kind in types.items()]
-    return [(n, quoted(p), types[p]) for n, p in zip(names, physical, strict=True)]
+def record_names(dataset: Dataset) -> list[str]:
+    """The names of the columns of a dataset's records."""
+    return [name for name, _, _ in record_columns(dataset.schema, dataset.properties)]
 
 
 def record_texts(tables: Tables, dataset: Dataset) -> str:
     """SQL: locator and canonical bytes (`b`, as text) of a dataset's rows."""
-    columns = record_columns(dataset)
+    found = record_columns(dataset.schema, dataset.properties)
+    columns = [(name, quoted(stored), kind) for name, stored, kind in found]
     return tables.rows(dataset, [f"{row_sql(columns, 'duckdb')} AS b"])
 
 
@@ -49,7 +44,7 @@ class Prover:
         outputs = self._seal.sections["output"]
         step = next(i for i, o in enumerate(outputs) if o["dataset"] == output.id)
         position, shown, node = self._position(output, locator, outputs[step]["root"])
-        names = [name for name, _, _ in record_columns(output)]
+        names = record_names(output)
         return {
             "whence": "proof",
             "format": FORMAT,
@@ -181,7 +176,7 @@ class Prover:
                 for index, node in wanted:
                     found[node] = {"form": "source", "uri": row.path, "row": index, **about}
                 continue
-            names = [name for name, _, _ in record_columns(dataset)]
+            names = record_names(dataset)
             for index, shown in self._texts(dataset, row.path, [i for i, _ in wanted]).items():
                 node = next(n for i, n in wanted if i == index)
                 found[node] = {"form": "source", **_record(names, shown, hide)}

@@ -99,7 +99,7 @@ def as_table(rows: Any) -> Any:
         rows = [rows]
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         dicts = [row.asDict() if hasattr(row, "asDict") else row for row in rows]
-        if dicts and all(isinstance(row, dict) for row in dicts):
+        if all(isinstance(row, dict) for row in dicts) and (not dicts or any(dicts)):
             try:
                 return pa.Table.from_pylist(dicts)
             except (pa.ArrowException, TypeError, OverflowError) as error:

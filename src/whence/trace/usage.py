@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEAL_KINDS
 from whence.trace.closure import closure
-from whence.trace.prove import record_columns, record_texts
+from whence.trace.prove import record_names, record_texts
 from whence.trace.ptable import PTable
 from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, text
 
@@ -49,10 +49,10 @@ def _by_token(table: PTable, digests: Sequence[str]) -> set[int]:
 
 def _like(table: PTable, source: Dataset) -> list[Dataset]:
     """The datasets under seal whose records have the same columns."""
-    names = [name for name, _, _ in record_columns(source)]
+    names = record_names(source)
     ids = dict.fromkeys(row.dataset for row in table.ranges)
     datasets = table.archive.datasets(ids)
-    return [d for d in datasets if [name for name, _, _ in record_columns(d)] == names]
+    return [d for d in datasets if record_names(d) == names]
 
 
 def _equal(tables: Tables, dataset: Dataset, digests: Sequence[str]) -> list[int]:

@@ -314,9 +314,27 @@ PYTHON = (
         "superset",
     ),
     Supported(
+        "groupBy().applyInArrow",
+        _GROUP,
+        ("test_opaque.py::test_apply_in_arrow_takes_the_group",),
+        "superset",
+    ),
+    Supported(
+        "applyInPandas, applyInArrow over iterators of batches",
+        "every row of the group that was read so far",
+        ("test_opaque.py::test_groups_in_batches_take_what_was_read_so_far",),
+        "superset",
+    ),
+    Supported(
         "cogroup().applyInPandas",
         "every row of both groups",
         ("test_opaque.py::test_cogroup_takes_both_groups",),
+        "superset",
+    ),
+    Supported(
+        "cogroup().applyInArrow",
+        "every row of both groups",
+        ("test_opaque.py::test_cogroup_of_arrow_takes_both_groups",),
         "superset",
     ),
     Supported(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from whence.algebra.canonical import row_sql
+from whence.algebra.canonical import record_columns, row_sql
 from whence.spark.files import ROW_BITS
 from whence.spark.gateway import Gateway
 from whence.spark.seal import sql
@@ -43,20 +42,10 @@ def located(gateway: Gateway, stored: Stored, paths: Sequence[str]) -> DataFrame
     return frame.selectExpr("*", f"{row} AS {LOCATOR}")
 
 
-def columns(stored: Stored) -> list[tuple[str, str, Any]]:
-    """A dataset's record: the name, the stored name and the type of each column."""
-    schema = stored.properties.get("stored") or json.loads(stored.schema)
-    types = {field["name"]: field["type"] for field in schema["fields"]}
-    names = stored.properties.get("columns")
-    physical = stored.properties.get("physical")
-    if names is None or physical is None:
-        return [(name, name, kind) for name, kind in types.items()]
-    return [(n, p, types[p]) for n, p in zip(names, physical, strict=True)]
-
-
 def record_hash(stored: Stored) -> str:
     """SQL: the SHA-256 of a row's canonical bytes."""
-    listed = [(name, f"`{stored_name}`", kind) for name, stored_name, kind in columns(stored)]
+    found = record_columns(stored.schema, stored.properties)
+    listed = [(name, f"`{stored_name}`", kind) for name, stored_name, kind in found]
     return sql.sha(f"CAST({row_sql(listed, 'spark')} AS BINARY)")
 
 

@@ -1,7 +1,7 @@
 """Canonical bytes of rows in plain Python, from Arrow data.
 
-The rules are those of `whence.algebra.canonical`, which writes them as SQL; the tests hold the
-two, and DuckDB, against each other.
+The rules are those of `whence.algebra.canonical`, which writes them as SQL; this is what Spark and
+DuckDB are held against.
 """
 
 from __future__ import annotations
