@@ -15,6 +15,7 @@ from whence.cli import app
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

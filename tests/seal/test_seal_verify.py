@@ -14,7 +14,7 @@ from seal_kit import SHAPES, Vault, use_sources, write_sources
 import whence
 from whence.archive.signing import new_key
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 CHANGES = int(os.environ.get("WHENCE_BYTE_CHANGES", "300"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from whence.algebra.expression import Expression, render
@@ -330,12 +331,13 @@ class Trace(Mapping[str, SourceRows]):
 
         how = How(self._tables, self._backward, self._names, 20)
         reader = CellReader(self._tables, how, limit)
-        found = [
+        entries = (
             {**entry, "input_row": render(entry["input_row"])}
             for view, chosen in self._backward.followed
             for entry in reader.rows(view, chosen)
-        ]
-        return pa.table({name: [entry[name] for entry in found[:limit]] for name in CELLS})
+        )
+        found = list(islice(entries, limit))
+        return pa.table({name: [entry[name] for entry in found] for name in CELLS})
 
     def operators(self) -> list[OperatorCount]:
         """How many rows each operator handled on the way."""

@@ -48,6 +48,7 @@ class CellReader:
         self._tables = tables
         self._how = how
         self._limit = limit
+        self._known: dict[tuple[str, ...], list[tuple[int, Expression]]] = {}
 
     def rows(self, view: StepView, chosen: str) -> Iterator[dict[str, Any]]:
         """One entry per output cell, input row, input column and role."""
@@ -57,7 +58,7 @@ class CellReader:
                 outputs = _names(entry["outputs"], found["out"])
                 inputs = _names(entry["inputs"][found["side"]], found["inp"])
                 group = entry["groups"][found["side"]]
-                for number, expression in self._members(view, group, found):
+                for number, expression in self._members_of(view, group, found):
                     yield from (
                         {
                             "run": view.run.name,
@@ -88,6 +89,15 @@ class CellReader:
             f"ORDER BY role DESC, row, out, side, inp, lo LIMIT {self._limit}"
         )
         return list(self._tables.arrow(sql, output).to_pylist())
+
+    def _members_of(
+        self, view: StepView, group: str, found: dict[str, Any]
+    ) -> list[tuple[int, Expression]]:
+        """The members in a range; many cells are made of the same ones."""
+        key = (view.run.id, group, *(str(found[name]) for name in ("token", "lo", "hi")))
+        if key not in self._known:
+            self._known[key] = self._members(view, group, found)
+        return self._known[key]
 
     def _members(
         self, view: StepView, group: str, found: dict[str, Any]

@@ -33,6 +33,7 @@ class How:
         self._backward = backward
         self._names = names
         self._terms = terms
+        self._atoms: dict[tuple[str, int], Expression] = {}
 
     def rows(self, view: StepView, chosen: str, limit: int) -> list[Expression]:
         """The expressions of chosen output rows, in the order of their locators."""
@@ -121,6 +122,12 @@ class How:
     def _atom(self, dataset_id: str, locator: int | None) -> Expression:
         if locator is None:
             return Zero()
+        known = self._atoms.get((dataset_id, locator))
+        if known is None:
+            known = self._atoms[dataset_id, locator] = self._found_atom(dataset_id, locator)
+        return known
+
+    def _found_atom(self, dataset_id: str, locator: int) -> Expression:
         archive = self._tables.archive
         dataset = archive.dataset(dataset_id)
         producer = archive.producer(dataset_id) if dataset.kind == "output" else None
