@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seal_kit import JOIN, Vault, edges, tokens, write_sources
+from seal_kit import JOIN, edges, tokens, write_sources
 
 import whence
 
@@ -33,9 +33,12 @@ def test_a_projection_stores_nothing_new(spark: Any, tmp_path: Path) -> None:
     assert used["one"].nodes == used["one"].shared_nodes == 3
 
 
-def test_a_join_is_two_edges(vault: Vault) -> None:
+def test_a_join_is_two_edges(spark: Any, tmp_path: Path) -> None:
     """Example 5.2.2: ⟨r1, ·, 0, h⟩ and ⟨s2, ·, 1, h⟩."""
-    archive = vault.archive
+    write_sources(spark, tmp_path)
+    place = tmp_path / "archive"
+    whence.capture(spark.sql(JOIN), name="join", archive=place, mode="lazy", seal=True)
+    archive = whence.open(place)
     (joined,) = archive.run("join").nodes()
     found = [edge for edge in edges(archive) if edge[3] == joined]
     assert [(edge[1], edge[2]) for edge in found] == [

@@ -10,7 +10,7 @@ import whence
 from whence import ProofError
 from whence.errors import SelectionError
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 ROWS = {
     "join": "sequence = 'aat'",
