@@ -50,6 +50,11 @@ def test_one_non_monotonic_operator_is_safe() -> None:
     assert unsafe_paths(joined(1, "anti", joined(2, "inner", T, T), U)) == ()
 
 
+def test_what_differs_each_time_is_not() -> None:
+    plan = filtered(1, joined(2, "inner", replace(filtered(3, T), deterministic=False), U))
+    assert unsafe_paths(plan) == (("filter-3",),)
+
+
 def test_two_over_a_join_are_not() -> None:
     plan = grouped(1, grouped(2, joined(3, "inner", T, U)))
     assert unsafe_paths(plan) == (("aggregate-1", "aggregate-2"),)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import oracle
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from oracle import (
     where,
 )
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType
 
 import whence
 
@@ -51,6 +53,15 @@ def by_key(text: str, **aggregates: oracle.Aggregate) -> Pipeline:
 
 def overall(text: str, **aggregates: oracle.Aggregate) -> Pipeline:
     return Pipeline(f"SELECT {text} FROM t", lambda t, u: group(t, {}, **aggregates))
+
+
+@F.pandas_udf(LongType())  # type: ignore[call-overload]
+def entries(values: pd.Series) -> int:
+    return len(values)
+
+
+def _entries(column: str) -> Any:
+    return entries(F.col(column)).alias("n")
 
 
 AGGREGATES = {
@@ -150,6 +161,26 @@ AGGREGATES = {
     "max of sum": Pipeline(
         "SELECT max(m) FROM (SELECT k, sum(`a.b`) AS m FROM t GROUP BY k)",
         lambda t, u: group(group(t, K, m=total("a.b")), {}, a=largest("m")),
+    ),
+    "pandas": Pipeline(
+        lambda s: s.table("t").groupBy("k").agg(_entries("`a.b`")),
+        lambda t, u: group(t, K, n=count()),
+    ),
+    "pandas over all": Pipeline(
+        lambda s: s.table("t").agg(_entries("`a.b`")), lambda t, u: group(t, {}, n=count())
+    ),
+    "pandas over max, summed": Pipeline(
+        lambda s: (
+            s.sql("SELECT k, `select`, max(`a.b`) AS m FROM t GROUP BY k, `select`")
+            .groupBy("k")
+            .agg(_entries("m"))
+            .agg(F.sum("n"))
+        ),
+        lambda t, u: group(
+            group(group(t, {"k": "k", "select": "select"}, m=largest("a.b")), K, n=count()),
+            {},
+            a=total("n"),
+        ),
     ),
     "joined aggregate": Pipeline(
         "SELECT j, y, m FROM u JOIN (SELECT k, max(`a.b`) AS m FROM t GROUP BY k) ON j = k",

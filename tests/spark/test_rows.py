@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
+from kit import ANY_MODE, FULL, MODES, TABLES, Pipeline, check, few
 from oracle import (
     Row,
     Table,
@@ -23,6 +23,8 @@ from oracle import (
 )
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType
+
+import whence
 
 pytestmark = pytest.mark.spark
 
@@ -170,6 +172,32 @@ def test_union(workshop: Any, name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(workshop: Any, name: str) -> None:
     check(workshop, FUNCTIONS[name], FULL)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_time_and_user_of_the_run(workshop: Any, mode: str) -> None:
+    """What is run again later has the time and the user of the run that it explains."""
+    workshop.views(FULL)
+    frame = workshop.session.sql(
+        "SELECT k, current_timestamp() AS at, current_date() AS day, current_user() AS who, "
+        "(SELECT max(now()) FROM u) AS then, count(*) AS n "
+        "FROM t WHERE localtimestamp() > timestamp_ntz'2000-01-01' GROUP BY k"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    trace = run.trace("k = 1")
+    assert trace.grade == "exact"
+    assert len(trace["t"].locators()) == sum(row["k"] == 1 for row in FULL["t"])
+    assert run.check(sample=3).ok
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_random_values_are_traced_but_not_replayed(workshop: Any, mode: str) -> None:
+    workshop.views(FULL)
+    frame = workshop.session.table("t").withColumn("r", F.rand()).where("r >= 0")
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    trace = run.trace("k = 2")
+    assert (trace.grade, trace.replays) == ("exact", "not guaranteed")
+    assert [row["row"] for row in trace["t"].locators().to_pylist()] == [4]
 
 
 @pytest.mark.parametrize("replacement", [False, True])

@@ -236,8 +236,10 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
 
     def _accumulate(self, name: str, *, skipna: bool = True, **kwargs: Any) -> TrackedColumn:
         data = self.tracked_.data_
-        if name not in _SCANS or (data.dtype.kind in "fc" and skipna and np.isnan(data).any()):
-            raise NotImplementedError(f"{name} of a tracked column with missing values")
+        if name not in _SCANS:
+            raise NotImplementedError(f"{name} of a tracked column is not followed")
+        if data.dtype.kind in "fc" and skipna and np.isnan(data).any():
+            raise NotImplementedError(f"{name} of missing values is not followed")
         return TrackedColumn(_SCANS[name](self.tracked_))
 
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:

@@ -194,6 +194,11 @@ class Aggregate(_Operator):
     results: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...] = ()
 
+    @property
+    def in_python(self) -> bool:
+        """Whether a Python function makes the values; Spark lets no aggregate stand beside it."""
+        return any(call.function == "PythonUDAF" for call in self.aggregates)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(_Operator):

@@ -25,7 +25,8 @@ run as well: the join is faithful. It also is if the side it keeps is exact.
 For the trace of *one* row it is enough that each key is made of some source's row: all traced rows
 of that source then agree on it, so that no other group can appear.
 
-An offset or a sample chooses rows by position, so one of them is enough to make a path unsafe.
+An offset or a sample chooses rows by position, so one of them is enough to make a path unsafe. So
+is anything that gives other values each time it is run: a random number, a number for each row.
 """
 
 from dataclasses import dataclass
@@ -70,9 +71,9 @@ def unsafe_paths(root: Operator, *, one_row: bool = False) -> tuple[tuple[str, .
     """
     grades = replay_grades(root, one_row=one_row)
     blamed = {
-        o.id: 2 if isinstance(o, plan.Offset | plan.Sample) else 1
+        o.id: 2 if isinstance(o, plan.Offset | plan.Sample) or not o.deterministic else 1
         for o in walk(root)
-        if non_monotonic(o) and grades[o.id] == "loose"
+        if not o.deterministic or (non_monotonic(o) and grades[o.id] == "loose")
     }
     found: dict[tuple[str, ...], None] = {}
     for path in paths_to_leaves(root):

@@ -29,7 +29,7 @@ from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.joins import untraced
 from whence.spark.members import ROOT, find_members
-from whence.spark.normalise import normalise, plan_text
+from whence.spark.normalise import normalise, plan_text, settle
 from whence.spark.opaque import Noted, group_shape, members_frame, opaque
 from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
@@ -116,7 +116,8 @@ class Capture:
     def run(self, frame: DataFrame) -> list[Captured]:
         """The steps of a pipeline; the last one makes its result."""
         gateway = self._gateway
-        written = gateway.analysed(frame)
+        written = settle(gateway.session, gateway.analysed(frame))
+        written.setAnalyzed()
         node = normalise(gateway.session, written)
         node.setAnalyzed()
         self._steps: list[Captured] = []

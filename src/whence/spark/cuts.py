@@ -93,7 +93,7 @@ def _keyed_inputs(op: Operator, copied: bool, keyed: bool) -> Iterator[Operator]
         yield from op.subqueries
     match op:
         case ops.Aggregate():
-            if copied or keyed:
+            if copied or keyed or op.in_python:
                 yield op.children[0]
         case ops.Window():
             yield op.children[0]

@@ -18,6 +18,11 @@ _CATALYST = "org.apache.spark.sql.catalyst."
 _ANALYSIS = _CATALYST + "analysis."
 _OPTIMIZER = _CATALYST + "optimizer."
 
+# What depends on when and by whom a query is run. Spark fixes it once per query, too.
+SETTLE = (
+    _OPTIMIZER + "SpecialDatetimeValues",
+    _OPTIMIZER + "ComputeCurrentTime",
+)
 # In the order of Spark's "Finish Analysis" batch. A rule that this Spark lacks is passed over.
 FINISH = (
     _ANALYSIS + "EliminateSubqueryAliases",
@@ -50,6 +55,16 @@ OPERATORS = (
     _OPTIMIZER + "ReplaceDeduplicateWithAggregate",
 )
 _PIECE = 6000
+
+
+def settle(session: Any, jvm_plan: Any) -> Any:
+    """The same plan with the current time, user and database as literals.
+
+    Whatever is run again, the day after or by another user, then gives the same values.
+    """
+    rules = _Rules.of(session)
+    current = rules.replace_current(session)
+    return current.apply(rules.apply(SETTLE, jvm_plan))
 
 
 def normalise(session: Any, jvm_plan: Any) -> Any:
@@ -241,7 +256,7 @@ class _Rules:
         }
         self._rules = {
             name: self._object(name, missing_ok=True)
-            for name in (*FINISH, *PULL_UP, *SUBQUERIES, *OPERATORS)
+            for name in (*SETTLE, *FINISH, *PULL_UP, *SUBQUERIES, *OPERATORS)
         }
         self._json = self._object("org.json4s.jackson.JsonMethods").mapper()
         self._inline_ctes = self._make_inline_ctes()
@@ -258,6 +273,11 @@ class _Rules:
     def inline_ctes(self, plan: Any) -> Any:
         """`plan` with each reference to a CTE replaced by its definition."""
         return self._inline_ctes.apply(plan)
+
+    def replace_current(self, session: Any) -> Any:
+        """Spark's rule for the current user, catalog and database of a session."""
+        manager = session._jsparkSession.sessionState().catalogManager()
+        return self._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceCurrentLike(manager)
 
     def has(self, tree: Any, pattern: str) -> bool:
         """Whether the tree, or a subquery in it, holds a node of this pattern."""

@@ -170,6 +170,14 @@ GROUPS = (
         "the rows let through; the others influence",
         ("test_groups.py::test_aggregate[filter clauses]",),
     ),
+    Supported(
+        "pandas and Arrow functions of a group",
+        _GROUP,
+        (
+            "test_groups.py::test_aggregate[pandas]",
+            "test_groups.py::test_aggregate[pandas over max, summed]",
+        ),
+    ),
     Supported("HAVING", "as the group", ("test_groups.py::test_aggregate[having]",)),
     Supported(
         "global aggregates",
