@@ -18,7 +18,11 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 # In tests the mode `auto` refers to groups by key however small the data is.
 os.environ.setdefault("WHENCE_LIST_BELOW", "0")
 # Every JVM here is short-lived: compiling well takes longer than what it saves.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+# Hadoop starts a process for each file whose permissions it sets.
+JVM_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
+    "-Djdk.lang.Process.launchMechanism=VFORK"
+)
 _CLASSES = Path(sys.prefix) / "spark.jsa"  # made by tests/classes.py
 _OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else JVM_OPTIONS
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
@@ -59,7 +63,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "2g")
-        # Compiling takes longer than these few rows; the tests of a cluster do without this.
+        # Compiling, and planning again between stages, takes longer than these few rows; TPC-H and
+        # the examples run with both.
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.session.timeZone", "UTC")

@@ -37,24 +37,23 @@ pytestmark = [
 
 
 def run_examples(folder: Path, *examples: Path) -> "Demo":
-    """Run examples as anyone would, in processes of their own."""
-    for example in examples:
-        done = subprocess.run(
-            [sys.executable, str(example)],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    """Run examples as programs, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "run_examples.py"), *map(str, examples)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return Demo(folder, done.stdout)
 
 
 @dataclass(frozen=True)
 class Demo:
-    """The folder in which examples ran, and what the last one printed."""
+    """The folder in which examples ran, and what they printed."""
 
     folder: Path
     printed: str

@@ -1,6 +1,7 @@
 """Every kind of pipeline: read one to one, golden text with paths, and the same rows."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ CASES = cases()
 
 
 @pytest.fixture(scope="module")
-def tables(spark: Any) -> Any:
+def tables(spark: Any) -> Iterator[Any]:
     for statement in TABLES.split(";"):
         spark.sql(statement)
-    return spark
+    spark.conf.set("spark.sql.adaptive.enabled", "true")  # else Spark drops a hint
+    yield spark
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 @pytest.mark.parametrize("name", CASES)

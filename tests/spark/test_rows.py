@@ -1,5 +1,6 @@
 """Operators that keep rows what they are: select, filter, sort, limit, sample, UDFs, unions."""
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -188,6 +189,25 @@ def test_time_and_user_of_the_run(workshop: Any, mode: str) -> None:
     assert trace.grade == "exact"
     assert len(trace["t"].locators()) == sum(row["k"] == 1 for row in FULL["t"])
     assert run.check(sample=3).ok
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_ordered_result_in_many_files_is_read_in_its_order(
+    workshop: Any, mode: str, tmp_path: Path
+) -> None:
+    session, partitions = workshop.session, "spark.sql.shuffle.partitions"
+    before = session.conf.get(partitions)
+    session.conf.set(partitions, "7")
+    try:
+        frame = session.range(70).orderBy(F.desc("id"))
+        run = whence.capture(frame, archive=tmp_path, mode=mode, progress=False)
+    finally:
+        session.conf.set(partitions, before)
+    assert len(list(tmp_path.glob("datasets/*/*.parquet"))) == 7
+    down = list(range(69, -1, -1))
+    assert run.to_arrow()["id"].to_pylist() == down
+    assert [row["id"] for row in run.output.collect()] == down
+    assert [row["row"] for row in run.trace([{"id": 7}])["range"].locators().to_pylist()] == [7]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -52,10 +52,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables(spark: Any, tpch_tables: Path) -> Iterator[Path]:
     register(spark, tpch_tables)
     # Here there are rows enough for compiling to pay.
-    before = spark.conf.get("spark.sql.codegen.factoryMode")
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    usual = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.adaptive.enabled": "true"}
+    before = {name: spark.conf.get(name) for name in usual}
+    for name, value in usual.items():
+        spark.conf.set(name, value)
     yield tpch_tables
-    spark.conf.set("spark.sql.codegen.factoryMode", before)
+    for name, value in before.items():
+        spark.conf.set(name, value)
     for table in TABLES:
         spark.catalog.dropTempView(table)
 
@@ -72,10 +75,11 @@ def case(request: pytest.FixtureRequest, spark: Any, tables: Path, place: Path) 
 
 
 def test_captured_output_is_the_output(case):
+    plain = [row.asDict() for row in case.plain]
     for mode, run in case.runs.items():
-        output = run.output
-        assert output.schema == case.schema, mode
-        assert output.collect() == case.plain, mode
+        assert run.output.schema == case.schema, mode
+        assert run.to_arrow().to_pylist() == plain, mode
+    assert case.runs["eager"].output.collect() == case.plain
 
 
 def test_traced_rows_replay_in_duckdb(case):

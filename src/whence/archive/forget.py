@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, select, update
 from whence.archive import format_1, layout, ledger
 from whence.archive.archive import Archive
 from whence.archive.ledger import SealRow
-from whence.archive.model import SEAL_KINDS, Dataset, Run
+from whence.archive.model import SEGMENT_KINDS, Dataset, Run
 from whence.archive.sealer import Sealer
 from whence.errors import SelectionError
 
@@ -60,7 +60,7 @@ def plan(archive: Archive, runs: Sequence[Run]) -> Plan:
     brought = archive.catalog.read(_brought)
     mine = {dataset for run in runs for dataset in _used(run)}
     for dataset in archive.datasets():
-        sealed = dataset.kind in SEAL_KINDS - {"roots"}
+        sealed = dataset.kind in SEGMENT_KINDS
         roots = dataset.kind == "roots" and dataset.properties["output"] in outputs
         if roots or (dataset.id in mine and dataset.id not in users):
             (own if dataset.is_own else sources).append(dataset)

@@ -9,7 +9,10 @@ DatasetKind = Literal[
     "source", "snapshot", "output", "group", "range", "nodes", "edges", "uses", "roots"
 ]
 
-SEAL_KINDS: frozenset[str] = frozenset({"nodes", "edges", "uses", "roots"})
+SEGMENT_KINDS: frozenset[str] = frozenset({"nodes", "edges", "uses"})
+"""Kinds that seals share: the graph behind what was sealed, in segments."""
+
+SEAL_KINDS: frozenset[str] = SEGMENT_KINDS | {"roots"}
 """Kinds that sealing makes."""
 
 OWN_KINDS: frozenset[str] = frozenset({"snapshot", "output", "group"}) | SEAL_KINDS

@@ -18,6 +18,7 @@ from whence.algebra.canonical import header
 from whence.archive import merkle, seal, signing, tokens
 from whence.archive.digests import canonical_json
 from whence.errors import ProofError, SelectionError
+from whence.plan.labels import text_digest
 
 FORMAT = 1
 SHOWN = ("output", "seal", "settings")
@@ -238,4 +239,4 @@ def _source(node: Any) -> bytes:
 
 def _label(text: Any) -> str:
     _text(text)
-    return hashlib.sha256(b"whence operator 1\n" + text.encode()).hexdigest()
+    return text_digest(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,32 @@ def numbered(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], s
     raise UnsupportedError(
         f"a source of {len(uris)} files has too many files to number; compact it, or read fewer"
     )
+
+
+def numbered_parts(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], str]:
+    """As `numbered`, for files that Spark has just written, one per task.
+
+    A slot is the number of the task, so that locators are in the order of the rows.
+    """
+    slots = [_part_number(uri.rsplit("/", 1)[1]) for uri in uris]
+    if len(uris) <= 1 or None in slots or len(set(slots)) < len(slots):
+        return numbered(gateway, uris)
+    files = [
+        StoredFile(uri, slot, *stat(gateway, uri))
+        for uri, slot in zip(uris, slots, strict=True)
+        if slot is not None
+    ]
+    return files, "CAST(substring_index(substring({metadata}.file_name, 6), '-', 1) AS BIGINT)"
+
+
+def _part_number(name: str) -> int | None:
+    """The number in the name of a file that Spark wrote.
+
+    >>> _part_number("part-00012-652cfbfb-c000.zstd.parquet")
+    12
+    """
+    found = re.match(r"part-(\d+)-", name)
+    return int(found[1]) if found and int(found[1]) < 1 << SLOT_BITS else None
 
 
 def slot_of(text: str, salt: int) -> int:

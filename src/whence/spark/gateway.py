@@ -25,8 +25,10 @@ _NESTED_PRUNING = (
     "spark.sql.optimizer.nestedSchemaPruning.enabled",
     "spark.sql.optimizer.expression.nestedPruning.enabled",
 )
-# Set in a session of our own beside the user's. Timestamps that DuckDB reads as Spark means them.
+# Set in a session of our own beside the user's. Timestamps that DuckDB reads as Spark means them;
+# one file per task, which tells the order of the files.
 _SETTINGS = {
+    "spark.sql.files.maxRecordsPerFile": "0",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from whence.spark.gateway import Gateway
 from whence.spark.physical import restored
@@ -21,7 +22,8 @@ def read_output(
     schema = json.dumps({"type": "struct", "fields": fields})
     frame = gateway.frame(gateway.read_parquet(folder, schema))
     if ordered:
-        frame = frame.orderBy("_metadata.file_name", "_metadata.row_index")
+        names = "_metadata.file_name"
+        frame = frame.orderBy(F.length(names), names, "_metadata.row_index")
     plan = frame._jdf.queryExecution().analyzed()
     have = {str(a.name()): a for a in gateway.output(plan)}
     wanted = _wanted(gateway, stored)

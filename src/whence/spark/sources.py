@@ -303,7 +303,7 @@ def own_files(gateway: Gateway, folder: str) -> tuple[list[StoredFile], str]:
     """Files that whence wrote into a folder, numbered, and the text that gives a row's number."""
     names = files.written_files(gateway, folder)
     base = folder.rstrip("/")
-    numbered, text = files.numbered(gateway, [f"{base}/{name}" for name, _, _ in names])
+    numbered, text = files.numbered_parts(gateway, [f"{base}/{name}" for name, _, _ in names])
     return [
         replace(file, path=name, rows=files.row_count(file.path))
         for file, (name, _, _) in zip(numbered, names, strict=True)

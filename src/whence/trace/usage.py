@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whence.archive import Archive, Dataset, tokens
-from whence.archive.model import SEAL_KINDS
+from whence.archive.model import SEGMENT_KINDS
 from whence.trace.closure import closure
 from whence.trace.prove import record_names, record_texts
 from whence.trace.ptable import PTable
@@ -110,7 +110,7 @@ def usage(archive: Archive, table: PTable | None) -> list[Usage]:
         if dataset.kind == "roots" and dataset.properties["output"] in outputs:
             users[dataset.id] = {outputs[dataset.properties["output"]]}
     nodes = _nodes(table) if table is not None else {}
-    segments = sum(d.bytes for d in datasets.values() if d.kind in SEAL_KINDS - {"roots"})
+    segments = sum(d.bytes for d in datasets.values() if d.kind in SEGMENT_KINDS)
     total = table.count(table.nodes) if table is not None else 0
     answer = []
     for run in runs:
