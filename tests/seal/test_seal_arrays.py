@@ -61,6 +61,7 @@ def test_an_array_run_is_sealed_over_the_run_it_reads(levels: Any, tmp_path: Pat
     assert report.seals == 2
 
 
+@pytest.mark.full
 def test_what_was_called_is_part_of_the_token(levels: Any, tmp_path: Path) -> None:
     def tokens(by: float) -> list[str]:
         first = whence.capture(levels.orderBy("id"), archive=tmp_path / str(by))
@@ -71,6 +72,7 @@ def test_what_was_called_is_part_of_the_token(levels: Any, tmp_path: Path) -> No
     assert not set(tokens(1.0)) & set(tokens(3.0))
 
 
+@pytest.mark.full
 def test_a_followed_function_is_sealed(levels: Any, tmp_path: Path) -> None:
     frame = levels.groupBy("k").applyInPandas(centred, "id long, c double")
     run = whence.capture(frame, archive=tmp_path / "archive", seal=True)

@@ -49,6 +49,7 @@ def named(operator: Operator) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 def test_the_normalised_plan_gives_the_same_rows(tables: Any, name: str) -> None:
     frame = CASES[name](tables)

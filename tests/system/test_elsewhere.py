@@ -58,4 +58,4 @@ def test_other_sources(frames, tmp_path, name, mode):
     traces = [locators(run.trace(rows)) for run in runs]
     assert traces[0]
     assert traces[0] == traces[1]
-    assert runs[0].check(sample=3).ok
+    assert runs[0].check(sample=1).ok

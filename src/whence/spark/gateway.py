@@ -32,6 +32,12 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
+# How files are written. The catalog tells what is whole, so no file needs to.
+_WRITTEN = {
+    "compression": "zstd",
+    "parquet.writer.version": "v2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
 
 
 class Gateway(Plans):
@@ -137,8 +143,7 @@ class Gateway(Plans):
         self, frame: DataFrame, folder: str, options: Mapping[str, str] | None = None
     ) -> None:
         """Write a frame so that locators take little space: delta encoding, zstd."""
-        writer = frame.write.option("compression", "zstd").option("parquet.writer.version", "v2")
-        writer = writer.options(**(options or {}))
+        writer = frame.write.options(**_WRITTEN, **(options or {}))
         with self.job():
             try:
                 writer.parquet(folder)

@@ -65,7 +65,8 @@ def aggregate(context: Context, operator: ops.Aggregate, node: Plan, copied: boo
 
     Where the result itself lists its members' values, listing the members takes no more.
     """
-    if copied or operator.in_python or (context.policy == "key" and not find_collections(context, operator, node)):
+    by_key = context.policy == "key" and not find_collections(context, operator, node)
+    if copied or operator.in_python or by_key:
         return _keyed(context, operator, node)
     return listed(context, operator, node, ())
 
