@@ -18,7 +18,7 @@ test: java $(STAMP)
 
 test-full: java $(STAMP)
 	$(MAKE) -j2 checks
-	$(PYTEST)
+	WHENCE_EXAMPLES=6 $(PYTEST)
 
 check: java $(STAMP)
 	$(MAKE) -j2 checks
@@ -42,7 +42,7 @@ bench: java $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whence needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
 # Classes for the JVMs of the tests, which are started many times.

@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 import whence
 from whence.archive import Archive, GcReport, RunWriter, archive, catalog, layout
+from whence.archive.storage import LocalStorage
 from whence.errors import ArchiveError, FormatError, WhenceError
 
 
@@ -172,6 +173,25 @@ def test_a_catalog_file_elsewhere(tmp_path):
     assert not (tmp_path / "elsewhere.sqlite").exists()
     run = write_run(Archive.open(tmp_path / "a", catalog=url, create=True))
     assert Archive.open(tmp_path / "a", catalog=url).runs() == [run]
+
+
+def test_two_that_make_an_archive_at_once(new_place, tmp_path, monkeypatch):
+    """The other one marks the place and commits a run just after this one found no mark."""
+    place = new_place()
+    place = Place(place.location, place.catalog or f"sqlite:///{tmp_path}/elsewhere.sqlite")
+    Archive.open(tmp_path / "made", catalog=place.catalog, create=True)  # so the catalog is not new
+    (tmp_path / "made" / layout.MARKER).unlink()
+    read_text, made = LocalStorage.read_text, []
+
+    def late(storage, name):
+        found = read_text(storage, name)
+        if not made:
+            made.append(None)
+            made[0] = write_run(place.open(create=True))
+        return found
+
+    monkeypatch.setattr(LocalStorage, "read_text", late)
+    assert place.open(create=True).runs() == made
 
 
 def test_a_catalog_serves_one_place_only(new_place, tmp_path):

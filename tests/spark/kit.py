@@ -18,7 +18,7 @@ from oracle import Atom, Table, Values, canonical
 import whence
 
 MODES = tuple(os.environ.get("WHENCE_MODES", "eager auto lazy").split())
-EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "2"))
 EVERY_MODE = "WHENCE_MODES" in os.environ
 
 ANY_MODE = st.sampled_from(MODES)

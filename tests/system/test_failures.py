@@ -38,6 +38,7 @@ def may_mount() -> bool:
         return False
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not may_mount(), reason="a small disk takes the right to mount one")
 def test_a_full_disk(tmp_path):
     archive = tmp_path / "archive"

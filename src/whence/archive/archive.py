@@ -154,8 +154,10 @@ class Archive:
 
     def _mark(self) -> None:
         """Tie the location to the catalog, once; see `_check_marker`."""
-        if self._storage.read_text(layout.MARKER) is None:
-            if not self._catalog.is_new and self._catalog.read(format_1.load_runs):
+        if not self._is_marked():
+            # Another process may have marked the place since, and only then committed a run.
+            has_runs = not self._catalog.is_new and self._catalog.read(format_1.load_runs)
+            if has_runs and not self._is_marked():
                 raise ArchiveError(
                     f"the catalog belongs to an archive at another place than {self.location}, "
                     "which is not an archive; give each archive a catalog of its own"
@@ -164,6 +166,9 @@ class Archive:
             marker = {"archive": self._catalog.archive_id}
             self._storage.write_text(layout.MARKER, json.dumps(marker) + "\n")
         self._check_marker()
+
+    def _is_marked(self) -> bool:
+        return self._storage.read_text(layout.MARKER) is not None
 
     def _check_marker(self) -> None:
         """Refuse a catalog of another archive: reading would go wrong, and gc remove everything."""
