@@ -8,6 +8,7 @@ CSV text. The baseline of the curves writes each row's provenance polynomial as 
 """
 
 import argparse
+import itertools
 import json
 import random
 import shutil
@@ -101,45 +102,105 @@ def _closure_seconds(archive: whence.Archive) -> float:
 
 # --- Reuse --------------------------------------------------------------------------------------
 
+RUNS = 10
+SCHEMES = ("value", "origin", "content")
+Record = tuple[str, str, str]
+
 
 def reuse(arguments: argparse.Namespace) -> None:
-    """Ten queries over ten files with a controlled share of unique records, three schemes."""
+    """Ten queries over ten files with a controlled share of unique records.
+
+    Three kinds of queries by value, and one of them under every token scheme.
+    """
     spark = session(arguments.memory)
     for unique in arguments.unique:
-        for scheme in ("value", "origin", "content"):
-            print(json.dumps(_workload(spark, arguments.rows, unique, scheme)))
+        for name in arguments.workloads:
+            for scheme in SCHEMES if name == "genome" else SCHEMES[:1]:
+                found = _workload(spark, name, arguments.rows, unique, scheme, arguments.bits)
+                print(json.dumps(found), flush=True)
 
 
-def _workload(spark: Any, rows: int, unique: float, scheme: str) -> dict[str, Any]:
+def _workload(
+    spark: Any, name: str, rows: int, unique: float, scheme: str, bits: int
+) -> dict[str, Any]:
     draw = random.Random(11)
     work = Path(tempfile.mkdtemp(prefix="whence-reuse-"))
-    letters = "acgt"
-    pool = [
-        (f"g{i % 97}", "".join(draw.choices(letters, k=60))) for i in range(int(rows * 10 * unique))
-    ]
+    genes = [("".join(p), f"gene {i}") for i, p in enumerate(itertools.product("acgt", repeat=3))]
+    library = _saved(spark, work / "library", genes, "prefix string, gene string")
+    library.createOrReplaceTempView("library")
+    files = {table: _files(draw, rows, unique) for table in ("records", "others")}
     text = base = 0
-    for number in range(10):
-        chosen = [draw.choice(pool) for _ in range(rows)]
-        path = str(work / f"d{number % 5 if scheme != 'value' else number}-{number}")
-        spark.createDataFrame(chosen, "gene string, seq string").coalesce(1).write.parquet(path)
-        base += sum(len(gene) + len(seq) + 2 for gene, seq in chosen)
-        spark.read.parquet(path).createOrReplaceTempView("reads")
-        cut = draw.choice((8, 12, 16))
-        frame = spark.sql(
-            f"SELECT a.gene, substring(a.seq, 1, {cut}) AS prefix, count(*) AS n "
-            "FROM reads AS a GROUP BY a.gene, a.seq"
-        )
+    for number in range(RUNS):
+        tables = ["records", "others"] if name == "matching" else ["records"]
+        for table in tables:
+            chosen = files[table][number]
+            # Two files may have one name: versions of it, over time.
+            path = work / f"{table}-{draw.randrange(RUNS)}"
+            frame = _saved(spark, path, chosen, "id string, block string, text string")
+            frame.createOrReplaceTempView(table)
+            base += sum(len(",".join(record)) + 1 for record in chosen)
+        frame = spark.sql(QUERIES[name](draw))
         run = whence.capture(frame, archive=work / "a", mode="eager", progress=False)
-        run.seal(scheme=scheme, progress=False)
+        run.seal(scheme=scheme, bits=bits, progress=False)
+        base += len(run.to_arrow().to_pandas().to_csv(index=False))
         text += len(run.trace().how(rows=10**9, terms=10**9))
     parts = sealed_bytes(whence.open(work / "a"))
     shutil.rmtree(work)
     return {
+        "workload": name,
         "unique": unique,
         "scheme": scheme,
         "sealed": round(sum(parts.values()) / base, 3),
         "polynomials_as_text": round(text / base, 3),
     }
+
+
+def _files(draw: random.Random, rows: int, unique: float) -> list[list[Record]]:
+    """Ten files; of all their records together, this share differs from all others."""
+    total = rows * RUNS
+    pool = [
+        (f"r{i}", f"b{draw.randrange(rows // 5)}", "".join(draw.choices("acgt", k=40)))
+        for i in range(int(total * unique))
+    ]
+    records = [*pool, *draw.choices(pool, k=total - len(pool))]
+    draw.shuffle(records)
+    return [records[i * rows :][:rows] for i in range(RUNS)]
+
+
+def _saved(spark: Any, path: Path, rows: list[Any], schema: str) -> Any:
+    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    frame.write.mode("overwrite").parquet(str(path))
+    return spark.read.parquet(str(path))
+
+
+def _genome(draw: random.Random) -> str:
+    """Trim reads, look their genes up, count: much is aggregated."""
+    start = draw.randrange(1, 5)
+    return (
+        f"SELECT gene, count(*) AS reads FROM (SELECT substring(text, {start}, 30) AS cut "
+        "FROM records) JOIN library ON substring(cut, 1, 3) = prefix GROUP BY gene"
+    )
+
+
+def _matching(draw: random.Random) -> str:
+    """Compare the records of two tables within blocks: much is joined, then aggregated."""
+    length = draw.choice((20, 30, 40))
+    return (
+        f"SELECT a.id, avg(levenshtein(left(a.text, {length}), left(b.text, {length}))) AS far "
+        "FROM records AS a JOIN others AS b ON a.block = b.block GROUP BY a.id"
+    )
+
+
+def _duplicates(draw: random.Random) -> str:
+    """Pairs of one table that are alike: all that comes out was joined."""
+    most = draw.choice((20, 21, 22))
+    return (
+        "SELECT a.id AS one, b.id AS other FROM records AS a JOIN records AS b "
+        f"ON a.block = b.block AND a.id < b.id AND levenshtein(a.text, b.text) <= {most}"
+    )
+
+
+QUERIES = {"genome": _genome, "matching": _matching, "duplicates": _duplicates}
 
 
 def main(arguments: list[str]) -> None:
@@ -150,7 +211,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--memory", default="2g")
     parser.add_argument("--queries", type=int, nargs="*", default=[1, 3, 5])
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=500)
-    parser.add_argument("--unique", type=float, nargs="*", default=[0.05, 0.2, 0.5, 0.8, 1.0])
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--unique", type=float, nargs="*", default=[0.05, 0.25, 0.5, 0.75, 1.0])
+    parser.add_argument("--workloads", nargs="*", choices=sorted(QUERIES), default=[*QUERIES])
     found = parser.parse_args(arguments)
     {"tpch": tpch, "reuse": reuse}[found.what](found)

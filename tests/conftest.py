@@ -29,14 +29,15 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
 os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", _OPTIONS)
 
 
-# Files that take longest come first, so that no process is left with one of them at the end.
+# Files that take longest come first, and those without Spark last, so that no process is left with
+# a long one at the end.
 _LONG = ("test_cluster", "test_tpch", "test_crash", "test_examples", "test_groups", "test_seal")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         found = (i for i, name in enumerate(_LONG) if item.path.stem.startswith(name))
-        return next(found, len(_LONG))
+        return next(found, len(_LONG) + (item.get_closest_marker("spark") is None))
 
     items.sort(key=place)
 

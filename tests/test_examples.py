@@ -4,6 +4,7 @@ import doctest
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,12 +21,12 @@ EXAMPLE = ROOT / "examples" / "late_orders" / "late_orders.py"
 TWEETS = ROOT / "examples" / "tweets" / "tweets.py"
 GAUGES = ROOT / "examples" / "gauges" / "gauges.py"
 README = ROOT / "README.md"
-# Where the commands that a document shows are run.
+# After which example the commands that a document shows are run.
 DOCUMENTS = {
-    README: "demo",
-    ROOT / "docs" / "command-line.md": "demo",
-    ROOT / "docs" / "cells.md": "demo",
-    ROOT / "docs" / "arrays.md": "gauges",
+    README: EXAMPLE,
+    ROOT / "docs" / "command-line.md": EXAMPLE,
+    ROOT / "docs" / "cells.md": EXAMPLE,
+    ROOT / "docs" / "arrays.md": GAUGES,
 }
 
 pytestmark = [
@@ -36,8 +37,25 @@ pytestmark = [
 ]
 
 
-def run_examples(folder: Path, *examples: Path) -> "Demo":
-    """Run examples as programs, in a process of their own."""
+@dataclass(frozen=True)
+class Demo:
+    """The folder in which the examples ran, and what they printed."""
+
+    folder: Path
+    printed: str
+
+    def put_back(self, example: Path) -> None:
+        """Have the archive as it was right after an example."""
+        archive = self.folder / "provenance"
+        shutil.rmtree(archive)
+        shutil.copytree(self.folder / "after" / example.stem, archive)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The examples, run as programs in a process of their own, into one archive."""
+    folder = tmp_path_factory.mktemp("demo")
+    examples = (GAUGES, TWEETS, EXAMPLE)
     done = subprocess.run(
         [sys.executable, str(Path(__file__).parent / "run_examples.py"), *map(str, examples)],
         cwd=folder,
@@ -49,24 +67,6 @@ def run_examples(folder: Path, *examples: Path) -> "Demo":
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return Demo(folder, done.stdout)
-
-
-@dataclass(frozen=True)
-class Demo:
-    """The folder in which examples ran, and what they printed."""
-
-    folder: Path
-    printed: str
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    return run_examples(tmp_path_factory.mktemp("demo"), TWEETS, EXAMPLE)
-
-
-@pytest.fixture(scope="module")
-def gauges(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    return run_examples(tmp_path_factory.mktemp("gauges"), GAUGES)
 
 
 def commands(document: Path) -> list[tuple[str, str]]:
@@ -96,37 +96,38 @@ def test_the_example_shows_what_it_promises(demo: Demo) -> None:
     assert "DIFFERENT" not in demo.printed
 
 
-def test_the_example_traces_through_numpy(gauges: Demo) -> None:
+def test_the_example_traces_through_numpy(demo: Demo) -> None:
     for expected in (
         "weir    17",
         "The alarm of hour 17, exact: (levels[",
         "3 of 3 alarms came out again.",
     ):
-        assert expected in gauges.printed
+        assert expected in demo.printed
     # Two readings: the one of hour 17, and the lowest before it.
-    told = re.search(r"exact: \((.*)\)·people\[2\]", gauges.printed)
+    told = re.search(r"exact: \((.*)\)·people\[2\]", demo.printed)
     assert told is not None
     assert len(told[1].split(" + ")) == 2
     assert "levels[65]" in told[1]
 
 
 @pytest.mark.parametrize(
-    ("ran", "command", "shown"),
+    ("example", "command", "shown"),
     [
-        pytest.param(ran, command, shown, id=f"{document.stem}-{i}")
-        for document, ran in DOCUMENTS.items()
+        pytest.param(example, command, shown, id=f"{document.stem}-{i}")
+        for document, example in DOCUMENTS.items()
         for i, (command, shown) in enumerate(commands(document))
     ],
 )
 def test_commands_print_what_documents_show(
-    ran: str,
+    demo: Demo,
+    example: Path,
     command: str,
     shown: str,
     spark: Any,
-    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(request.getfixturevalue(ran).folder)
+    monkeypatch.chdir(demo.folder)
+    demo.put_back(example)
     program, *arguments = shlex.split(command)
     assert program == ".venv/bin/whence"
     result = CliRunner().invoke(app, arguments)
@@ -140,6 +141,7 @@ def test_documents_have_commands() -> None:
 
 def test_python_in_the_readme_runs(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo.folder)
+    demo.put_back(EXAMPLE)
     text = README.read_text().replace("```", "\n")
     test = doctest.DocTestParser().get_doctest(text, {}, "README", str(README), 0)
     assert test.examples
@@ -150,6 +152,7 @@ def test_python_in_the_readme_runs(demo: Demo, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_next_steps_work_as_printed(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo.folder)
+    demo.put_back(EXAMPLE)
     steps = demo.printed.partition("What to try next")[2].strip().splitlines()
     assert len(steps) == 6
     for step in steps:

@@ -200,8 +200,8 @@ class Archive:
         for stored in reversed(self._store.runs()):
             run = Run(self, stored)
             if any(dataset.name == source for dataset in run.sources()):
-                dataset = run._source(source)
                 tables = self.tables.fork()
+                dataset = run._source(tables, source)
                 chosen = run._select(tables, dataset, selection)
                 rows = tables.run(f"SELECT locator FROM {chosen}")
                 return self.sealed.uses(dataset, [row[0] for row in rows])
@@ -313,9 +313,9 @@ class Run:
 
     def impact(self, source: str, selection: Selection = None) -> Impact:
         """The output rows that the selected rows of a source took part in."""
-        dataset = self._source(source)
-        check_source(dataset)
         tables = self._tables.fork()
+        dataset = self._source(tables, source)
+        check_source(dataset)
         rows = self._select(tables, dataset, selection)
         forward = Forward(tables, Backward(tables, self._engine))
         found = forward.output_rows(self._view, {dataset.id: rows})
@@ -427,17 +427,16 @@ class Run:
     def _chosen(self, tables: Tables, selection: Selection) -> str:
         return self._select(tables, self._output, selection)
 
-    def _source(self, name: str) -> Dataset:
+    def _source(self, tables: Tables, name: str) -> Dataset:
         """A source by name, of this run or of the runs it builds on."""
         found: dict[str, Dataset] = {}
         pending = [self.stored]
         while pending:
             run = pending.pop()
-            for dataset_id in dict.fromkeys(i for step in run.steps for i in step.inputs):
-                dataset = self.archive.store.dataset(dataset_id)
+            for dataset in tables.datasets(i for step in run.steps for i in step.inputs):
                 producer = None
                 if dataset.kind == "output":
-                    producer = self.archive.store.producer(dataset_id)
+                    producer = self.archive.store.producer(dataset.id)
                 if producer is None:
                     found.setdefault(dataset.name, dataset)
                 elif producer[0].id != run.id:

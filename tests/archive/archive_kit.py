@@ -1,7 +1,7 @@
 """What the archive's tests share: places to put archives, small runs, and what "whole" means."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ class Place:
 
     def open(self, *, create: bool = False) -> Archive:
         return Archive.open(self.location, catalog=self.catalog, create=create)
+
+
+NewPlace = Callable[[], Place]
 
 
 def source(name: str = "orders", **changes: Any) -> Dataset:

@@ -13,12 +13,10 @@ from shutil import chown, rmtree
 
 import psycopg
 import pytest
-from archive_kit import Place
+from archive_kit import NewPlace, Place
 
 import whence
 from whence.archive import Archive
-
-NewPlace = Callable[[], Place]
 
 
 def _unprivileged() -> str | None:

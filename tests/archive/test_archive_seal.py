@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_kit import Place, change_writer, folders
+from archive_kit import NewPlace, Place, change_writer, folders
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,7 +29,6 @@ from sealing_kit import (
 from sqlalchemy import text, update
 from test_archive_gc import dead_pid
 
-from conftest import NewPlace
 from whence.archive import Archive, Dataset, Run
 from whence.archive.head import refresh_head
 from whence.archive.ledger import SealSettings

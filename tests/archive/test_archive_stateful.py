@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from archive_kit import (
+    NewPlace,
     assert_whole,
     change_writer,
     folders,
@@ -23,7 +24,6 @@ from hypothesis.stateful import (
 )
 from test_archive_gc import dead_pid
 
-from conftest import NewPlace
 from whence.archive import Run, RunWriter, Step
 
 DEAD = dead_pid()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from archive_kit import (
+    NewPlace,
     Place,
     assert_whole,
     fill,
@@ -19,7 +20,6 @@ from archive_kit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import NewPlace
 from whence.archive import Archive, DataFile, Dataset, Step
 from whence.errors import ArchiveError, SelectionError, UnknownNameError
 

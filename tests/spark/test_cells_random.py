@@ -22,7 +22,7 @@ def cases(draw: Any) -> tuple[flow.Struct, list[dict[str, Any]], list[flow.Opera
 
 
 @settings(
-    max_examples=4 * EXAMPLES,
+    max_examples=3 * EXAMPLES,
     deadline=None,
     derandomize="WHENCE_EXAMPLES" not in os.environ,
     database=None,

@@ -20,6 +20,8 @@ from whence.errors import UnsupportedError
 Type = str | Mapping[str, Any]
 Dialect = Literal["spark", "duckdb"]
 
+CHUNK = 1024
+"""Output rows under one Merkle chunk."""
 NULL = "n;"
 INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _TEXTS = ("string", "varchar", "char")

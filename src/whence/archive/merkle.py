@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-CHUNK = 1024
+from whence.algebra.canonical import CHUNK
 
 
 def root(leaves: Sequence[bytes]) -> bytes:

@@ -11,12 +11,11 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet as pq
 import xxhash
 
+from whence.algebra.locators import SLOT_BITS
 from whence.errors import SourceError, UnsupportedError
 from whence.spark.gateway import Gateway
 from whence.spark.stored import StoredFile
 
-SLOT_BITS = 23
-ROW_BITS = 40
 _SPARK_SEED = 42
 _MAX_SALTS = 200
 

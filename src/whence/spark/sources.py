@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from whence.algebra.locators import ROW_BITS
 from whence.algebra.witness import Row
 from whence.errors import UnsupportedError
 from whence.spark import files
@@ -281,7 +282,7 @@ def located(gateway: Gateway, node: Plan, stored: Stored, operator: str) -> Trac
         return Traced(plan, {slot: alias.toAttribute()}, Row(slot, operator))
     name = f"`{metadata.name()}`"
     number = str(stored.properties["slot"]).format(metadata=name)
-    text = f"shiftleft({number}, {files.ROW_BITS}) + {name}.row_index"
+    text = f"shiftleft({number}, {ROW_BITS}) + {name}.row_index"
     plan = gateway.resolved_project(columns, relation, [(slot, text)])
     return Traced(plan, {slot: gateway.attribute(plan, slot)}, Row(slot, operator))
 

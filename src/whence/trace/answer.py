@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from whence.algebra.expression import Expression, render
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Dataset
 from whence.errors import EngineError, UnknownNameError
 from whence.trace.backward import Backward
@@ -19,7 +20,7 @@ from whence.trace.forward import Forward
 from whence.trace.grades import Grade, Guarantee, grade_of, guarantee_of
 from whence.trace.how import How
 from whence.trace.steps import StepView
-from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
+from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
 
 EXTRA = ("_file", "_row", "_role")
 
@@ -69,7 +70,7 @@ class SourceRows:
     def locators(self) -> Any:
         """File, row index and role of each row, as an Arrow table."""
         return self._tables.arrow(
-            f"SELECT {self._file()} AS file, locator & {(1 << ROW_BITS) - 1} AS row, "
+            f"SELECT {self._file()} AS file, locator & {ROW_MASK} AS row, "
             f"{_role('role')} AS role FROM {self._hits} ORDER BY locator"
         )
 
@@ -90,7 +91,7 @@ class SourceRows:
         more = ""
         if extra:
             more = (
-                f", {self._file()} AS _file, locator & {(1 << ROW_BITS) - 1} AS _row, "
+                f", {self._file()} AS _file, locator & {ROW_MASK} AS _row, "
                 f"{_role('h.role')} AS _role"
             )
         where = "" if role is None else f" WHERE {_role('h.role')} = '{role}'"
@@ -108,7 +109,7 @@ class SourceRows:
         found = self._tables.at(self.dataset, items or ["1 AS c0"], self._hits)
         chosen = "".join(f", r.c{i}" for i in range(len(pairs)))
         sql = (
-            f"SELECT {self._file()}, h.locator & {(1 << ROW_BITS) - 1}, {_role('h.role')}{chosen} "
+            f"SELECT {self._file()}, h.locator & {ROW_MASK}, {_role('h.role')}{chosen} "
             f"FROM ({found}) AS r JOIN {self._hits} AS h ON h.locator = r.{LOCATOR} "
             f"ORDER BY h.locator{_limit(limit)}"
         )
@@ -192,10 +193,8 @@ class Trace(Mapping[str, SourceRows]):
 
     def _untouched(self) -> dict[str, Dataset]:
         """Sources of the run that gave nothing to the chosen rows."""
-        archive = self._tables.archive
-        ids = dict.fromkeys(i for step in self._view.run.steps for i in step.inputs)
-        datasets = (archive.dataset(i) for i in ids if i not in self._names)
-        return {d.name: d for d in datasets if d.kind != "output"}
+        ids = [i for step in self._view.run.steps for i in step.inputs if i not in self._names]
+        return {d.name: d for d in self._tables.datasets(ids) if d.kind != "output"}
 
     def __contains__(self, source: object) -> bool:
         return source in self._sources
@@ -277,7 +276,7 @@ class Trace(Mapping[str, SourceRows]):
         found = self._found_cells()
         parts = [
             f"SELECT {text(name)} AS source, {rows._file()} AS file, "
-            f"locator & {(1 << ROW_BITS) - 1} AS row, path, {_role('role')} AS role, "
+            f"locator & {ROW_MASK} AS row, path, {_role('role')} AS role, "
             f"accessed_by, moved_by, locator FROM {found.table} "
             f"WHERE dataset = {text(rows.dataset.id)}"
             for name, rows in self._cell_sources().items()
@@ -304,7 +303,7 @@ class Trace(Mapping[str, SourceRows]):
         )
         first = SourceRows(self._tables, own.dataset, kept, source, None)
         cells = self._tables.arrow(
-            f"SELECT {own._file()} AS file, locator & {(1 << ROW_BITS) - 1} AS row, path, "
+            f"SELECT {own._file()} AS file, locator & {ROW_MASK} AS row, path, "
             f"{_role('role')} AS role, accessed_by, moved_by FROM {found.table} "
             f"WHERE dataset = {text(own.dataset.id)} "
             f"AND locator IN (SELECT locator FROM {kept}) ORDER BY locator, path"

@@ -48,13 +48,11 @@ class Backward:
         self.followed: list[tuple[StepView, str]] = []
         self._counted: list[tuple[StepView, Witness, str, Branch | None]] = []
         self.datasets: dict[str, Dataset] = {}
-        self._sources: dict[str, Dataset] = {}
         self.views: list[StepView] = []
 
     def from_output(self, view: StepView, chosen: str) -> None:
         """Trace the output rows of a step whose locators are in the table `chosen`."""
-        output = self._tables.archive.dataset(view.step.output)
-        self._sources.update({d.id: d for d in self._tables.archive.datasets(view.step.inputs)})
+        output, *_ = self._tables.datasets([view.step.output, *view.step.inputs])
         self.views.append(view)
         if view.doubts:
             self.doubts += doubts_of(self._tables, view, chosen)
@@ -130,7 +128,7 @@ class Backward:
     def _reached(self, dataset_id: str, rows: str) -> None:
         """Rows of a dataset are reached: the end, or the output of an earlier step or run."""
         archive: Archive = self._tables.archive
-        dataset = self._sources[dataset_id]
+        dataset = self._tables.dataset(dataset_id)
         producer = archive.producer(dataset_id) if dataset.kind == "output" else None
         if producer is not None:
             self.from_output(step_view(*producer), rows)

@@ -55,13 +55,12 @@ class Forward:
     def _through_steps(self, view: StepView, wanted: dict[str, str]) -> dict[str, str]:
         """Rows of inputs that are themselves outputs of earlier steps or runs."""
         reached: dict[str, str] = {}
-        archive = self._tables.archive
-        for dataset_id in dict.fromkeys(view.inputs.values()):
-            if dataset_id in wanted or archive.dataset(dataset_id).kind != "output":
+        for dataset in self._tables.datasets(view.inputs.values()):
+            if dataset.id in wanted or dataset.kind != "output":
                 continue
-            producer = archive.producer(dataset_id)
+            producer = self._tables.archive.producer(dataset.id)
             if producer is not None:
-                reached[dataset_id] = self.output_rows(step_view(*producer), wanted)
+                reached[dataset.id] = self.output_rows(step_view(*producer), wanted)
         return reached
 
     def _test(

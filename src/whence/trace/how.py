@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from whence.algebra.expression import Atom, Expression, Zero, plus, times
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.algebra.witness import (
     Choice,
     Group,
@@ -20,7 +21,7 @@ from whence.algebra.witness import (
 from whence.archive import Dataset
 from whence.trace.backward import ROLE, Backward
 from whence.trace.steps import StepView, membership, step_view
-from whence.trace.tables import LOCATOR, ROW_BITS, Tables, quoted
+from whence.trace.tables import LOCATOR, Tables, quoted
 
 
 class How:
@@ -128,8 +129,8 @@ class How:
         return known
 
     def _found_atom(self, dataset_id: str, locator: int) -> Expression:
+        dataset = self._tables.dataset(dataset_id)
         archive = self._tables.archive
-        dataset = archive.dataset(dataset_id)
         producer = archive.producer(dataset_id) if dataset.kind == "output" else None
         if producer is not None:
             table = self._tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
@@ -144,7 +145,7 @@ def _sort_key(item: Mapping[str, Any], names: tuple[str, ...]) -> tuple[int, ...
 
 def _row_name(dataset: Dataset, locator: int) -> str:
     """How a row is called: its index, and its file's number if there are several."""
-    row = locator & ((1 << ROW_BITS) - 1)
+    row = locator & ROW_MASK
     if len(dataset.files) <= 1:
         return str(row)
     slot = locator >> ROW_BITS

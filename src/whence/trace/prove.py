@@ -6,14 +6,15 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from whence.algebra.canonical import record_columns, row_sql
+from whence.algebra.canonical import CHUNK, record_columns, row_sql
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, merkle, tokens
 from whence.archive.proof import FORMAT, SHOWN
 from whence.archive.seal import Seal, section_leaves
 from whence.errors import ArchiveError, SelectionError
 from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
-from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, local, quoted, text
+from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
 
 
 def record_names(dataset: Dataset) -> list[str]:
@@ -93,16 +94,16 @@ class Prover:
             raise ArchiveError("the chosen row is not in the output")
         for file in sorted(by_file):
             if file == mine[0]:
-                chunk = len(chunks) + mine[1] // merkle.CHUNK
+                chunk = len(chunks) + mine[1] // CHUNK
             leaves = by_file[file]
-            chunks.extend(leaves[i : i + merkle.CHUNK] for i in range(0, len(leaves), merkle.CHUNK))
+            chunks.extend(leaves[i : i + CHUNK] for i in range(0, len(leaves), CHUNK))
         roots = [merkle.root(leaves) for leaves in chunks]
         if merkle.root(roots).hex() != root:
             raise ArchiveError(
                 "the output is not what was sealed, so nothing can be proven of it; "
                 "see whence verify"
             )
-        index = mine[1] % merkle.CHUNK
+        index = mine[1] % CHUNK
         way = {
             "chunk": chunk,
             "chunks": len(chunks),
@@ -226,7 +227,7 @@ def output_leaves(
     )
     missing = {row[2] for row in rows if row[2] is not None and row[3] is None}
     known = Recomputed(tables, table).of(missing) if missing else {}
-    mask = (1 << ROW_BITS) - 1
+    mask = ROW_MASK
     answer = []
     for locator, shown, node, digest in rows:
         token = known.get(node) if digest is None else bytes(digest)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from whence.algebra.locators import ROW_BITS
 from whence.archive import Archive, Dataset
 from whence.errors import ArchiveError, SourceChangedError, SourceError
 
 LOCATOR = "__whence_locator"
-ROW_BITS = 40
 
 
 def quoted(name: str) -> str:
@@ -75,10 +75,23 @@ class Tables:
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0
         self._scratch: str | None = None
+        self._known: dict[str, Dataset] = {}
 
     def fork(self) -> Tables:
         """The same datasets for one question, whose tables are gone when its answer is."""
         return Tables(self.archive, self._connection.cursor())
+
+    def dataset(self, id: str) -> Dataset:
+        """The dataset with this id, as the catalog had it when the question first came to it."""
+        return self.datasets([id])[0]
+
+    def datasets(self, ids: Iterable[str]) -> list[Dataset]:
+        """Some datasets, in this order; those not met before are read at once."""
+        wanted = list(dict.fromkeys(ids))
+        missing = [i for i in wanted if i not in self._known]
+        if missing:
+            self._known.update({found.id: found for found in self.archive.datasets(missing)})
+        return [self._known[i] if i in self._known else self.archive.dataset(i) for i in wanted]
 
     def run(self, sql: str, dataset: Dataset | None = None) -> list[Any]:
         """All rows that SQL gives; a failure to read files names the dataset."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEGMENT_KINDS
 from whence.trace.closure import closure
 from whence.trace.prove import record_names, record_texts
 from whence.trace.ptable import PTable
-from whence.trace.tables import LOCATOR, ROW_BITS, Tables, check_source, text
+from whence.trace.tables import LOCATOR, Tables, check_source, text
 
 
 def nodes_of_records(
@@ -68,7 +69,7 @@ def _equal(tables: Tables, dataset: Dataset, digests: Sequence[str]) -> list[int
 
 
 def _by_place(table: PTable, source: Dataset, locators: Sequence[int]) -> list[int]:
-    mask = (1 << ROW_BITS) - 1
+    mask = ROW_MASK
     slots = {file.slot: file for file in source.files}
     starts = {(row.path, row.size, row.modified): row.start for row in table.ranges}
     answer = []

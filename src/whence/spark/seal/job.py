@@ -9,6 +9,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from whence.algebra.canonical import CHUNK
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.algebra.witness import (
     Group,
     Members,
@@ -18,7 +20,6 @@ from whence.algebra.witness import (
     slots,
 )
 from whence.errors import EngineError
-from whence.spark.files import ROW_BITS
 from whence.spark.gateway import Gateway
 from whence.spark.rerun import Input
 from whence.spark.seal import sql
@@ -303,10 +304,10 @@ class SealJob:
         leaf = sql.sha(sql.joined(["X'00'", "h", sql.optional("s")]))
         leaves = rows.join(nodes, LOCATOR, "left").selectExpr(
             f"shiftright({LOCATOR}, {ROW_BITS}) AS slot",
-            f"({LOCATOR} & {(1 << ROW_BITS) - 1}L) AS r",
+            f"({LOCATOR} & {ROW_MASK}L) AS r",
             f"{leaf} AS leaf",
         )
-        chunks = leaves.groupBy("slot", F.expr(f"r div {sql.CHUNK}").alias("chunk")).agg(
+        chunks = leaves.groupBy("slot", F.expr(f"r div {CHUNK}").alias("chunk")).agg(
             F.sort_array(F.collect_list(F.struct("r", "leaf"))).alias("rows"),
             F.count(F.lit(1)).alias("n"),
         )

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from whence.algebra.canonical import record_columns, row_sql
-from whence.spark.files import ROW_BITS
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.spark.gateway import Gateway
 from whence.spark.seal import sql
 from whence.spark.seal.settings import FileRange, Scheme
@@ -51,7 +51,7 @@ def record_hash(stored: Stored) -> str:
 
 def node_ids(ranges: Sequence[FileRange]) -> str:
     """SQL: the node id that belongs to a locator."""
-    row = f"({LOCATOR} & {(1 << ROW_BITS) - 1}L)"
+    row = f"({LOCATOR} & {ROW_MASK}L)"
     return f"{by_file(ranges, lambda found: f'{found.start}L')} + {row}"
 
 
@@ -74,6 +74,6 @@ def source_hash(stored: Stored, scheme: Scheme, ranges: Sequence[FileRange]) -> 
         about = f"i{found.modified};" if scheme == "origin" else f"s64:{found.digest}"
         return sql.binary(tag.encode() + b"s%d:%s" % (len(uri), uri) + about.encode())
 
-    row = f"({LOCATOR} & {(1 << ROW_BITS) - 1}L)"
+    row = f"({LOCATOR} & {ROW_MASK}L)"
     index = f"CAST(concat('i', CAST({row} AS STRING), ';') AS BINARY)"
     return sql.sha(sql.joined([by_file(ranges, start), index]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CHUNK = 1024
-"""Output rows under one Merkle chunk."""
+from whence.algebra.canonical import CHUNK
 
 
 def sha(data: str) -> str:

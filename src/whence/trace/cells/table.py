@@ -57,7 +57,7 @@ class Cells:
 
     def _part(self, reached: Reached) -> Iterator[str]:
         """The rows of the table that one mark on a source stands for, one leaf at a time."""
-        dataset = self._tables.archive.dataset(reached.dataset)
+        dataset = self._tables.dataset(reached.dataset)
         self.datasets.setdefault(dataset.id, dataset)
         mark = reached.mark
         start = _column_type(dataset, reached.column)

@@ -102,7 +102,7 @@ class Walk:
         if not isinstance(scope.shape, Row):
             return
         archive = self._tables.archive
-        dataset = archive.dataset(view.inputs[source.id])
+        dataset = self._tables.dataset(view.inputs[source.id])
         slot = scope.shape.slot
         producer = archive.producer(dataset.id) if dataset.kind == "output" else None
         if producer is None:
