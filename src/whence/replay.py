@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.archive import Dataset, Run, Step
 from whence.errors import EngineError
+from whence.plan import Aggregate, walk
 from whence.trace.answer import Trace
-from whence.trace.steps import StepView
+from whence.trace.steps import StepView, step_view
 from whence.trace.tables import Tables
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def replay_row(
     except _FunctionError as error:
         return Replayed(row, False, str(error))
     wanted = list(row.values())
-    if any(_same_row(wanted, other) for other in found):
+    same = _same_row_in_any_order if _collects(view.run) else _same_row
+    if any(same(wanted, other) for other in found):
         return Replayed(row, True)
     return Replayed(row, False, f"the pipeline gave {len(found)} other rows on the traced inputs")
 
@@ -131,6 +133,12 @@ def _array_plan(
     return gateway.analysed(engine.frame(table))
 
 
+def _collects(run: Run) -> bool:
+    """Whether a step of a run collects values into lists."""
+    plans = [step_view(run, step).plan for step in run.steps]
+    return any(isinstance(op, Aggregate) and op.collects for plan in plans for op in walk(plan))
+
+
 def _locators(tables: Tables, rows: str) -> str:
     path = tables.scratch_file()
     tables.run(f"COPY (SELECT locator FROM {rows}) TO '{path}' (FORMAT parquet)")
@@ -139,6 +147,19 @@ def _locators(tables: Tables, rows: str) -> str:
 
 def _same_row(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same_row_in_any_order(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return _same_row(*([_ordered(value) for value in row] for row in (left, right)))
+
+
+def _ordered(value: Any) -> Any:
+    """A value whose lists have an order of their own, also inside other values."""
+    if isinstance(value, Mapping):
+        return {key: _ordered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_ordered, value), key=repr)
+    return tuple(map(_ordered, value)) if isinstance(value, tuple) else value
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -296,6 +296,27 @@ PIVOTS = {
 }
 
 
+def test_lists_that_come_out_in_another_order(workshop: Any) -> None:
+    """Spark promises no order of collected values: running again may give another."""
+    session, partitions = workshop.session, "spark.sql.shuffle.partitions"
+    session.range(90).selectExpr("id % 3 AS k", "id % 60 AS id").createOrReplaceTempView("many")
+    query = "SELECT k, collect_list(id) AS ids FROM (SELECT DISTINCT k, id FROM many) GROUP BY k"
+    frame = session.sql(query)
+    run = whence.capture(frame, archive=workshop.folder(), mode="lazy", progress=False)
+    stored = {row["k"]: row["ids"] for row in run.to_arrow().to_pylist()}
+    before = session.conf.get(partitions)
+    session.conf.set(partitions, "7")
+    try:
+        again = {row["k"]: row["ids"] for row in session.sql(query).collect()}
+        assert again != stored
+        trace = run.trace("k = 1")
+        assert trace.grade == "exact"
+        assert sorted(trace["range"].locators()["row"].to_pylist()) == list(range(1, 90, 3))
+        assert run.check(sample=2).ok
+    finally:
+        session.conf.set(partitions, before)
+
+
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_aggregate(workshop: Any, name: str) -> None:
     check(workshop, AGGREGATES[name], FULL)

@@ -211,6 +211,22 @@ def test_an_ordered_result_in_many_files_is_read_in_its_order(
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_numbered_rows(workshop: Any, mode: str) -> None:
+    """`zipWithIndex`, and the index of pandas on Spark: a row's number depends on those before."""
+    workshop.views(FULL)
+    table = workshop.session.table("t").where("k IS NOT NULL")
+    numbered = getattr(table, "zipWithIndex", lambda: table.pandas_api().to_spark("index"))()
+    frame = numbered.groupBy("k").agg(F.sum("index").alias("n")) if mode == "auto" else numbered
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    plain = frame.collect()
+    assert sorted(map(str, run.output.collect())) == sorted(map(str, plain))
+    trace = run.trace("k = 2")
+    assert (trace.grade, trace.replays) == ("exact", "not guaranteed")
+    wanted = [i for i, row in enumerate(FULL["t"]) if row["k"] == 2]
+    assert trace["t"].locators()["row"].to_pylist() == wanted
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_random_values_are_traced_but_not_replayed(workshop: Any, mode: str) -> None:
     workshop.views(FULL)
     frame = workshop.session.table("t").withColumn("r", F.rand()).where("r >= 0")

@@ -84,6 +84,24 @@ def test_other_files(workshop: Workshop, kind: str) -> None:
     check(workshop, reader.load(str(folder)), "items")
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_a_pipeline_that_looks_at_the_metadata_of_files(
+    workshop: Workshop, kind: str, mode: str
+) -> None:
+    folder = workshop.folder() / "items"
+    frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    frame.repartition(2).write.format(kind).save(str(folder))
+    read = workshop.session.read.schema(SCHEMA).format(kind).load(str(folder))
+    asked = read.where("_metadata.file_size > 0").select("k", "v", "_metadata.file_name")
+    if mode == "auto":
+        asked = asked.groupBy("file_name").agg(F.max("v").alias("v"))
+    run = whence.capture(asked, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, asked, asked.collect(), False, mode)
+    assert found(run.trace("v = 'c'")["items"])[-1] == {"k": 2, "v": "c"}
+    assert run.check(sample=1).ok
+
+
 def test_text(workshop: Workshop) -> None:
     folder = workshop.folder()
     folder.mkdir()

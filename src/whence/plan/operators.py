@@ -199,6 +199,11 @@ class Aggregate(_Operator):
         """Whether a Python function makes the values; Spark lets no aggregate stand beside it."""
         return any(call.function == "PythonUDAF" for call in self.aggregates)
 
+    @property
+    def collects(self) -> bool:
+        """Whether it collects values into lists, in an order of which Spark promises nothing."""
+        return any(call.function in COLLECTING for call in self.aggregates)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(_Operator):
@@ -272,6 +277,14 @@ class Sample(_Operator):
     upper: float
     replacement: bool
     seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(_Operator):
+    """Each row with its number among all rows, in the order in which they lie."""
+
+    kind = "number"
+    column: Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +381,7 @@ Operator: TypeAlias = (
     | Generate
     | Expand
     | Sample
+    | Number
     | Repartition
     | Hint
     | Observe

@@ -82,6 +82,8 @@ def describe(operator: Operator) -> str:
             return _generate(operator)
         case plan.Expand(projections=lists):
             return "; ".join("(" + ", ".join(map(str, listed)) + ")" for listed in lists)
+        case plan.Number(column=column):
+            return column.name
         case plan.Observe(name=name, metrics=metrics):
             return f"{name}: " + ", ".join(map(str, metrics))
         case plan.MapBatches() | plan.MapGroups() | plan.MapCogroups() | plan.ArrayFunction():

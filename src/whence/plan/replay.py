@@ -54,6 +54,7 @@ def non_monotonic(operator: Operator) -> bool:
             | plan.Offset()
             | plan.Tail()
             | plan.Sample()
+            | plan.Number()
             | plan.MapBatches()
             | plan.MapGroups()
             | plan.MapCogroups()

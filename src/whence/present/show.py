@@ -26,6 +26,7 @@ _KEEPS_ROWS = (
     ops.Sort,
     ops.Window,
     ops.Hint,
+    ops.Number,
     ops.Observe,
     ops.Repartition,
 )

@@ -109,14 +109,10 @@ def _keyed_inputs(op: Operator, copied: bool, keyed: bool) -> Iterator[Operator]
 
 def _copied_lists(op: Operator, copied: bool) -> Iterator[Operator]:
     """Aggregates that collect values, below an operator that repeats rows."""
-    if copied and isinstance(op, ops.Aggregate) and _collects(op):
+    if copied and isinstance(op, ops.Aggregate) and op.collects:
         yield op
     for child, below in _inputs(op, copied):
         yield from _copied_lists(child, below)
-
-
-def _collects(op: ops.Aggregate) -> bool:
-    return any(call.function in ops.COLLECTING for call in op.aggregates)
 
 
 def _inputs(op: Operator, copied: bool) -> Iterator[tuple[Operator, bool]]:

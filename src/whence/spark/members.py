@@ -7,6 +7,7 @@ is flat, one row per member, whatever the size of a group.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from whence.spark.instrument.windows import rank_column
 from whence.spark.literals import NULL
 
 ROOT = "root"
+_UNORDERED = {"variant", "interval"}
 LIMITED_ROOT = "root/limited"
 
 
@@ -119,28 +121,34 @@ def _root(
     plan = traced.plan
     if bounds.literals is not None:
         plan = _matching(gateway, plan, columns, [row[1:] for row in bounds.literals])
-    plan, left = _comparable(gateway, plan, columns)
-    asked, right = _comparable(gateway, bounds.plan, wanted, columns)
+    collects = any(isinstance(op, ops.Aggregate) and op.collects for op in ops.walk(operator))
+    plan, left = _comparable(gateway, plan, columns, columns, collects)
+    asked, right = _comparable(gateway, bounds.plan, wanted, columns, collects)
     tests = [_same(gateway, c, w) for c, w in zip(left, right, strict=True) if not _is_void(c)]
     joined = gateway.join(plan, asked, "inner", gateway.conjunction(tests))
     return _flat(gateway, joined, [kid], traced, group)
 
 
 def _comparable(
-    gateway: Gateway, plan: Plan, columns: Sequence[Any], like: Sequence[Any] | None = None
+    gateway: Gateway, plan: Plan, columns: Sequence[Any], like: Sequence[Any], collects: bool
 ) -> tuple[Plan, list[Any]]:
-    """The plan with columns that SQL cannot compare (maps, nulls in lists) also as JSON text."""
-    kinds = [str(c.dataType().catalogString()) for c in like or columns]
-    odd = [i for i, k in enumerate(kinds) if k != "void" and ("map<" in k or "void" in k)]
-    if not odd:
+    """The plan with columns that SQL cannot compare (maps, nulls in lists) also as JSON text.
+
+    Where lists are collected, which may come out in another order, they are sorted first.
+    """
+    kinds = [str(c.dataType().catalogString()) for c in like]
+    forms = {}
+    for i, kind in enumerate(kinds):
+        if kind != "void" and ("map<" in kind or "void" in kind):
+            forms[i] = "to_json(struct(`{}` AS v))"
+        elif collects and kind.startswith("array<") and not _UNORDERED & set(re.split(r"\W", kind)):
+            forms[i] = "sort_array(`{}`)"
+    if not forms:
         return plan, list(columns)
     output = gateway.output(plan)
-    aliases = {i: gateway.alias(columns[i], gateway.fresh("c")) for i in odd}
+    aliases = {i: gateway.alias(columns[i], gateway.fresh("c")) for i in forms}
     named = gateway.project([*output, *aliases.values()], plan)
-    texts = {
-        i: (gateway.fresh("j"), f"to_json(struct(`{alias.name()}` AS v))")
-        for i, alias in aliases.items()
-    }
+    texts = {i: (gateway.fresh("j"), forms[i].format(alias.name())) for i, alias in aliases.items()}
     wide = gateway.resolved_project(output, named, list(texts.values()))
     found = {i: gateway.attribute(wide, name) for i, (name, _) in texts.items()}
     return wide, [found.get(i, column) for i, column in enumerate(columns)]

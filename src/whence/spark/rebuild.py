@@ -21,6 +21,7 @@ from whence.plan import (
     MapBatches,
     MapCogroups,
     MapGroups,
+    Number,
     OneRow,
     Operator,
     Source,
@@ -77,8 +78,9 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
             return gateway.empty_relation(gateway.output(part))
         kids = gateway.items(part.children())
         fresh = [take_apart(c, k) for c, k in zip(op.children, kids, strict=True)]
-        if isinstance(op, View):
-            # A view's node refers to the session's catalog; a projection hands rows on as well.
+        if isinstance(op, View | Number):
+            # A view's node refers to the session's catalog; a projection hands rows on as well. A
+            # number's node cannot be serialised; a projection of the same columns stands for it.
             return gateway.project(gateway.output(part), fresh[0])
         if isinstance(op, Except | Intersect):
             # Java cannot read these back; a union of the same inputs stands for them.
@@ -155,6 +157,8 @@ def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
         fresh = [put_together(c, k) for c, k in zip(op.children, kids, strict=True)]
         if isinstance(op, Except | Intersect):
             return gateway.set_operation(op.node, fresh, op.all)
+        if isinstance(op, Number):
+            return gateway.logical_node(op.node, [gateway.output(part)[0], *fresh])
         part = gateway.with_children(part, fresh) if kids else part
         if not op.subqueries:
             return part

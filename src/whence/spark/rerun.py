@@ -74,6 +74,8 @@ def _leaf(gateway: Gateway, operator: Source, node: Plan, found: Input) -> Trace
     if stored.kind == "range":
         return _range_leaf(gateway, operator, wanted, stored)
     relation = gateway.read_files(list(found.paths), stored)
+    if stored.kind != "snapshot" and any(map(gateway.is_metadata, wanted)):
+        relation = relation.withMetadataColumns()  # the pipeline looks at it as well
     traced = located(gateway, relation, stored, operator.id)
     have = {str(a.name()): a for a in gateway.output(relation)}
     pairs, missing = [], []

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from pyspark.sql.types import StructField, StructType
+
 from whence.algebra.locators import ROW_BITS
 from whence.algebra.witness import Row
 from whence.errors import UnsupportedError
@@ -242,7 +244,7 @@ class Leaves:
         ]
         dataset, folder = self._shelf.new_folder()
         frame = gateway.frame(gateway.project(written, found.node))
-        schema = frame.schema.json()
+        schema = _plain(frame.schema).json()
         gateway.write_parquet(frame, folder)
         listed, slot = own_files(gateway, folder)
         version = version or gateway.content_digest(folder, schema)
@@ -267,6 +269,11 @@ class Leaves:
             },
         )
         return stored, folder
+
+
+def _plain(schema: StructType) -> StructType:
+    """A schema without what is told of its columns: `_metadata`, once stored, is a column."""
+    return StructType([StructField(f.name, f.dataType, f.nullable) for f in schema])
 
 
 def located(gateway: Gateway, node: Plan, stored: Stored, operator: str) -> Traced:

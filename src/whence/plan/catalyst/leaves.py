@@ -22,6 +22,9 @@ FORMATS = {
     "EmptyRelation": "empty",
 }
 
+# A frame that `spark.sql` was given by name becomes a view of a name that nobody chose.
+_UNNAMED = "View:_pyspark_"
+
 
 def source(context: Context) -> Source:
     """A leaf with rows."""
@@ -30,7 +33,7 @@ def source(context: Context) -> Source:
     if kind == "rdd" and node.fields.get("fromCheckpoint") is True:
         kind = "checkpoint"
     name = table_name(node.fields.get("catalogTable"))
-    if not name and parent.startswith("View:"):
+    if not name and parent.startswith("View:") and not parent.startswith(_UNNAMED):
         name = parent.removeprefix("View:")
     output = context.columns("output")
     return Source(**context.common(output), name=name or context.id, format=kind)

@@ -160,6 +160,7 @@ READERS: dict[str, _Entry] = {
     "Offset": (plan.Offset, rows.offset),
     "Tail": (plan.Tail, rows.tail),
     "Sample": (plan.Sample, rows.sample),
+    "AttachDistributedSequence": (plan.Number, rows.number),
     "Repartition": (plan.Repartition, rows.repartition),
     "RepartitionByExpression": (plan.Repartition, rows.repartition),
     "RebalancePartitions": (plan.Repartition, rows.repartition),

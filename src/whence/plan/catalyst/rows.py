@@ -14,6 +14,7 @@ from whence.plan.operators import (
     Join,
     JoinType,
     Limit,
+    Number,
     Observe,
     Offset,
     Repartition,
@@ -177,6 +178,13 @@ def sample(context: Context) -> Sample:
         replacement=bool(fields["withReplacement"]),
         seed=int(fields["seed"]),
     )
+
+
+def number(context: Context) -> Number:
+    """AttachDistributedSequence, of `zipWithIndex` and of the index of pandas on Spark."""
+    column = context.attributes.column(context.expression("sequenceAttr"))
+    about = {**context.common((column, *context.input)), "deterministic": False}
+    return Number(**about, column=column)
 
 
 def repartition(context: Context) -> Repartition:

@@ -71,6 +71,9 @@ ROWS = (
     Supported("limit", _ROW, ("test_rows.py::test_rows[sort and limit]",)),
     Supported("offset", _ROW, ("test_rows.py::test_rows[offset]",)),
     Supported("sample with a seed", _ROW, ("test_rows.py::test_sample",)),
+    Supported(
+        "zipWithIndex, the index of pandas on Spark", _ROW, ("test_rows.py::test_numbered_rows",)
+    ),
     Supported("repartition, coalesce", _ROW, ("test_rows.py::test_rows[repartition]",)),
     Supported("hints", _ROW, ("test_rows.py::test_rows[hints]",)),
     Supported("observe", _ROW, ("test_rows.py::test_rows[observe]",)),

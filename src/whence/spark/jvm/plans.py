@@ -185,6 +185,11 @@ class Plans(Expressions):
         dataset = self._classes.dataset.ofRows(self._java, plan)
         return dataset.queryExecution().analyzed()
 
+    @staticmethod
+    def is_metadata(attribute: Any) -> bool:
+        """Whether an attribute is a hidden column of a relation, such as `_metadata` of files."""
+        return bool(attribute.metadata().contains("__metadata_col"))
+
     def attribute(self, plan: Plan, name: str) -> Any:
         """The last attribute of that name in a plan's output."""
         for attribute in reversed(self.output(plan)):
