@@ -158,7 +158,7 @@ def from_bytes(gateway: Gateway, operator: Operator, data: bytes) -> Plan:
         if isinstance(op, Except | Intersect):
             return gateway.set_operation(op.node, fresh, op.all)
         if isinstance(op, Number):
-            return gateway.logical_node(op.node, [gateway.output(part)[0], *fresh])
+            return gateway.numbered(gateway.output(part)[0], *fresh)
         part = gateway.with_children(part, fresh) if kids else part
         if not op.subqueries:
             return part

@@ -65,6 +65,13 @@ class Plans(Expressions):
         logical = self.logical
         return getattr(logical, kind)(*sides, every)
 
+    def numbered(self, column: Any, child: Plan) -> Plan:
+        """Each row of a plan with its number among all rows."""
+        arguments = [column, child]
+        if self.arity(f"{_LOGICAL}.AttachDistributedSequence") > len(arguments):
+            arguments.append(True)  # whether rows are kept between counting and numbering them
+        return self.logical.AttachDistributedSequence(*arguments)
+
     def aggregate(self, grouping: Sequence[Any], expressions: Sequence[Any], child: Plan) -> Plan:
         """`SELECT expressions FROM child GROUP BY grouping`."""
         logical = self.logical
