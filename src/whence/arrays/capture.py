@@ -14,9 +14,10 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import everything, identity
 from whence.arrays.graph import Edge, Node, leaves
+from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, tracked_in
 from whence.errors import ArrayError
 

@@ -1,26 +1,32 @@
 """What a tracked call records: nodes for arrays, edges that say where their cells come from.
 
-An edge holds a rule; the rule becomes a relation the first time it is needed. Walks carry sets of
-cells along edges, so a chain is never composed unless a table is asked for.
+An edge holds a rule; the rule becomes a relation the first time it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Set
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from whence.arrays import cells as cellset
 from whence.arrays.cells import Cells, Shape
-from whence.arrays.compose import compose, union
-from whence.arrays.forms import Form, identity
-from whence.arrays.query import backward, forward
+from whence.arrays.compose import compose
+from whence.arrays.forms import Form
+from whence.arrays.query import backward
 
 Role = Literal["contributing", "influencing"]
 Grade = Literal["exact", "superset", "unknown"]
 Rule = Callable[[], Form]
+Found = TypeVar("Found")
+
+
+class Step(NamedTuple, Generic[Found]):
+    """What was found in a parent: cells, or a relation with its cells."""
+
+    parent: Node
+    found: Found
+    contributing: bool = True
 
 
 class Held:
@@ -31,11 +37,14 @@ class Held:
     def __init__(self, *arrays: Any) -> None:
         self.arrays: list[Any] = list(arrays)
 
-    def keep(self, shared: Callable[[np.ndarray[Any, Any]], bool]) -> None:
-        """Copy the arrays that `shared` says may be changed by others."""
+    def keep(self, shared: Callable[[np.ndarray[Any, Any]], bool]) -> bool:
+        """Copy the arrays that `shared` says may be changed by others; tells whether any was."""
+        copied = False
         for i, array in enumerate(self.arrays):
             if isinstance(array, np.ndarray) and shared(array):
                 self.arrays[i] = array.copy()
+                copied = True
+        return copied
 
 
 class Edge:
@@ -85,13 +94,20 @@ class Node:
         self.shape, self.op, self.label, self.loose = shape, op, label, loose
         self.edges: tuple[Edge, ...] = tuple(edges)
 
+    def back(self, cells: Cells) -> Iterator[Step[Cells]]:
+        """The cells behind some cells of this array, edge by edge."""
+        for edge in self.edges:
+            yield Step(edge.parent, backward(edge.form(), cells), edge.contributing)
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Cells of one input, by role; a cell that contributes is not listed as influencing."""
+    def behind(self, form: Form | None, useful: Set[int], role: Role) -> Iterator[Step[Form]]:
+        """Relations of what `form` relates to this array (None: its own cells) with its parents.
 
-    contributing: Cells
-    influencing: Cells
+        Only with `useful` ones (by id), and for contributing cells only along contributing edges.
+        """
+        for edge in self.edges:
+            if id(edge.parent) in useful and (edge.contributing or role == "influencing"):
+                found = edge.form() if form is None else compose(form, edge.form())
+                yield Step(edge.parent, found, edge.contributing)
 
 
 def ordered(node: Node) -> list[Node]:
@@ -110,79 +126,8 @@ def ordered(node: Node) -> list[Node]:
     return out[::-1]
 
 
-def walk_backward(node: Node, cells: Cells) -> dict[str, Reached]:
-    """The cells of every input that the chosen cells come from."""
-    direct: dict[int, list[Cells]] = {id(node): [cells]}
-    steering: dict[int, list[Cells]] = {}
-    out: dict[str, Reached] = {}
-    for current in ordered(node):
-        mine = cellset.union(direct.pop(id(current), []), current.shape)
-        other = cellset.union(steering.pop(id(current), []), current.shape)
-        if current.label is not None:
-            out[current.label] = Reached(mine, other.minus(mine))
-        for edge in current.edges:
-            if not mine.is_empty():
-                target = direct if edge.contributing else steering
-                target.setdefault(id(edge.parent), []).append(backward(edge.form(), mine))
-            if not other.is_empty():
-                steering.setdefault(id(edge.parent), []).append(backward(edge.form(), other))
-    return out
-
-
-def walk_forward(node: Node, label: str, cells: Cells) -> Reached:
-    """The cells of `node` that the chosen cells of one input go to."""
-    direct: dict[int, Cells] = {}
-    steered: dict[int, Cells] = {}
-    for current in ordered(node)[::-1]:
-        if current.label == label:
-            direct[id(current)], steered[id(current)] = cells, cellset.no_cells(current.shape)
-            continue
-        mine: list[Cells] = []
-        other: list[Cells] = []
-        for edge in current.edges:
-            found = forward(edge.form(), direct[id(edge.parent)])
-            (mine if edge.contributing else other).append(found)
-            other.append(forward(edge.form(), steered[id(edge.parent)]))
-        direct[id(current)] = cellset.union(mine, current.shape)
-        steered[id(current)] = cellset.union(other, current.shape)
-    mine_all = direct[id(node)]
-    return Reached(mine_all, steered[id(node)].minus(mine_all))
-
-
-def relate(node: Node, label: str, role: Role) -> Form | None:
-    """The relation of `node` and one input, over all paths of a role; None if there is none."""
-    direct: dict[int, list[Form]] = {}
-    steering: dict[int, list[Form]] = {}
-    useful = _leading_to(node, label)
-    for current in ordered(node):
-        if id(current) not in useful:
-            continue
-        here = current is node
-        mine = _joined(direct.pop(id(current), []), node.shape, current.shape)
-        other = _joined(steering.pop(id(current), []), node.shape, current.shape)
-        if current.label == label:
-            if here:
-                return identity(node.shape) if role == "contributing" else None
-            return mine if role == "contributing" else other
-        for edge in current.edges:
-            if id(edge.parent) not in useful:
-                continue
-            if here or mine is not None:
-                step = edge.form() if mine is None else compose(mine, edge.form())
-                if edge.contributing:
-                    direct.setdefault(id(edge.parent), []).append(step)
-                elif role == "influencing":
-                    steering.setdefault(id(edge.parent), []).append(step)
-            if other is not None and role == "influencing":
-                steering.setdefault(id(edge.parent), []).append(compose(other, edge.form()))
-    return None
-
-
-def _joined(forms: list[Form], out_shape: Shape, in_shape: Shape) -> Form | None:
-    return union(forms, out_shape, in_shape) if forms else None
-
-
-def _leading_to(node: Node, label: str | None) -> set[int]:
+def leading_to(node: Node, label: str | None) -> set[int]:
+    """The ids of the nodes from which one input, or any, can be reached."""
     found: set[int] = set()
     for current in ordered(node)[::-1]:
         wanted = current.label is not None if label is None else current.label == label
@@ -193,7 +138,7 @@ def _leading_to(node: Node, label: str | None) -> set[int]:
 
 def doubts(node: Node, label: str | None = None) -> tuple[str, ...]:
     """The operations that make an answer a superset, on paths to one input or to any."""
-    useful = _leading_to(node, label)
+    useful = leading_to(node, label)
     found = [
         edge.doubt
         for current in ordered(node)

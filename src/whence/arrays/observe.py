@@ -14,10 +14,11 @@ from whence.arrays.cells import Shape
 from whence.arrays.codec import decode, encode
 from whence.arrays.expand import expand
 from whence.arrays.forms import COLUMNS, Boxes, Form, Reshape, empty
-from whence.arrays.graph import Edge, Held, Node, relate
+from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules.reduce import arg_lane, at_index
 from whence.arrays.rules.ufuncs import chosen, prefers_first
+from whence.arrays.walks import relate
 from whence.errors import ArrayError
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from functools import partial
 
 from whence.arrays.cells import expand_limit
 from whence.arrays.forms import boxes, everything
-from whence.arrays.graph import Edge, Node, Role, leaves, ordered, relate
+from whence.arrays.graph import Edge, Node, Role, leaves, ordered
 from whence.arrays.rowranges import Ranges, no_ranges, ranges_of
+from whence.arrays.walks import relate
 from whence.errors import ArrayError
 
 ROLES: tuple[Role, Role] = ("contributing", "influencing")

@@ -7,18 +7,9 @@ from typing import Any
 from whence.arrays import cells as cellset
 from whence.arrays.cells import Cells, Ints, Shape
 from whence.arrays.forms import empty
-from whence.arrays.graph import (
-    Grade,
-    Node,
-    Reached,
-    Role,
-    doubts,
-    ordered,
-    relate,
-    walk_backward,
-    walk_forward,
-)
+from whence.arrays.graph import Grade, Node, Role, doubts, ordered
 from whence.arrays.relation import Relation
+from whence.arrays.walks import Reached, relate, walk_backward, walk_forward
 from whence.errors import ArrayError, SelectionError, UnknownNameError
 
 Indices = tuple[Ints, ...]

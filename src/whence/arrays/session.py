@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +13,13 @@ import numpy as np
 from whence.arrays.cells import Ints
 from whence.arrays.forms import Form, Gather, everything, identity
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.memory import FOREIGN, Array, Layout, block_of, layout, owner
+from whence.arrays.writes import Written
+
+Cover = Callable[[], Ints]  # gives the flat cells of a target that a write changed
 
 if TYPE_CHECKING:
     from whence.arrays.tracked import TrackedArray
-
-Array = np.ndarray[Any, Any]
-
-
-def owner(array: Array) -> Any:
-    """The object that owns an array's memory."""
-    found: Any = array
-    while isinstance(found, np.ndarray) and found.base is not None:
-        found = found.base
-    return found
 
 
 class Session:
@@ -48,8 +43,8 @@ class Session:
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
     ) -> None:
         self.lasting, self.packages, self.frames = lasting, packages, frames
-        self.held: list[Held] = []
-        self.aliases: dict[int, list[weakref.ref[TrackedArray]]] = {}
+        self.held: dict[int, list[Held]] = {}
+        self.aliases: dict[int, dict[int, weakref.ref[TrackedArray]]] = {}
         self.left: list[tuple[Node, str]] = []
         self.steering: list[Node] = []
 
@@ -59,7 +54,8 @@ class Session:
         if self.lasting:
             held.keep(lambda array: True)
         else:
-            self.held.append(held)
+            for block in {block_of(a) for a in arrays if isinstance(a, np.ndarray)}:
+                self.held.setdefault(block, []).append(held)
         return held
 
     def release(self, caller_owns: Iterable[Any]) -> None:
@@ -67,7 +63,7 @@ class Session:
         if not self.held:
             return
         owners = {id(owner(a)) for a in caller_owns if isinstance(a, np.ndarray)}
-        for held in self.held:
+        for held in chain.from_iterable(self.held.values()):
             held.keep(lambda array: id(owner(array)) in owners)
         self.held.clear()
 
@@ -84,67 +80,83 @@ class Session:
 
     def link(self, one: TrackedArray, two: TrackedArray) -> None:
         """Note that two tracked arrays share memory."""
-        family = self.aliases.setdefault(id(owner(one.data_)), [])
-        known = {id(ref()) for ref in family}
+        family = self.aliases.setdefault(id(owner(one.data_)), {})
         for array in (one, two):
-            if id(array) not in known:
-                family.append(weakref.ref(array))
+            key = id(array)
+            if key not in family:
+                family[key] = weakref.ref(array, partial(family.pop, key))
 
-    def overwrite(self, target: TrackedArray, node: Node, written: Held | None) -> None:
+    def overwrite(self, target: TrackedArray, node: Node, written: Cover | None) -> None:
         """Give `target` a new node after a write, and pass the change on to its aliases."""
         target.node_ = node
-        for ref in self.aliases.get(id(owner(target.data_)), ()):
+        for ref in list(self.aliases.get(id(owner(target.data_)), {}).values()):
             alias = ref()
             if alias is not None and alias is not target:
                 alias.node_ = _seen_through(alias, target, written)
 
     def before_write(self, target: Array) -> None:
         """Copy held values that a write to `target` could change."""
-        for held in self.held:
-            held.keep(lambda array: np.may_share_memory(array, target))
+        if not self.held:
+            return
+        mine = block_of(target)
+        for block in [mine, FOREIGN] if mine != FOREIGN else list(self.held):
+            listed = self.held.get(block, [])
+            copied = [
+                held.keep(lambda array: np.may_share_memory(array, target)) for held in listed
+            ]
+            if any(copied):  # copies are nobody else's, and need no more watching
+                self.held[block] = [held for held in listed if _lies_in(held, block)]
 
 
-def _seen_through(alias: TrackedArray, target: TrackedArray, written: Held | None) -> Node:
-    """The node of an alias after a write to `target` (all of it, or where `written` is true)."""
-    there, here = _layout(target.data_), _layout(alias.data_)
+def _lies_in(held: Held, block: int) -> bool:
+    return any(isinstance(a, np.ndarray) and block_of(a) == block for a in held.arrays)
+
+
+def _seen_through(alias: TrackedArray, target: TrackedArray, written: Cover | None) -> Node:
+    """The node of an alias after a write to `target` (all of it, or the cells of `written`)."""
+    there, here = layout(target.data_), layout(alias.data_)
     shape = alias.data_.shape
     if alias.data_.itemsize != target.data_.itemsize:
         doubt = "a write through a view of another item size"
         new = Edge(target.node_, partial(everything, shape, target.data_.shape), doubt=doubt)
         old = Edge(alias.node_, partial(identity, shape), doubt=doubt)
         return Node(shape, (old, new), "write")
+    if here.distinct:
+        place = partial(_shared_cells, here, there, written)
+        return Written(alias.node_, target.node_, place, "write")
+
+    def positions() -> Ints:
+        mask = None
+        if written is not None:
+            mask = np.zeros(there.shape, dtype=bool)
+            mask.reshape(-1)[written()] = True
+        return _positions(here, there, mask)
 
     def fresh() -> Form:
-        mask = written.arrays[0] if written is not None else None
-        return Gather(shape, target.data_.shape, _positions(here, there, mask))
+        return Gather(shape, target.data_.shape, positions())
 
     def kept() -> Form:
-        mask = written.arrays[0] if written is not None else None
         every = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-        untouched = _positions(here, there, mask) < 0
-        return Gather(shape, shape, np.where(untouched, every, -1))
+        return Gather(shape, shape, np.where(positions() < 0, every, -1))
 
     return Node(shape, (Edge(alias.node_, kept), Edge(target.node_, fresh)), "write")
 
 
-def _layout(array: Array) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    return array.__array_interface__["data"][0], array.shape, array.strides
+def _shared_cells(
+    here: Layout, there: Layout, written: Cover | None, grid: Ints
+) -> tuple[Ints, Ints]:
+    """The cells of an alias that lie where cells of the target were written, and these."""
+    size = int(np.prod(there.shape, dtype=np.int64))
+    source = np.arange(size, dtype=np.int64) if written is None else written()
+    cells = here.cells_at(there.address(source))
+    return cells[cells >= 0], source[cells >= 0]
 
 
-def _addresses(layout: tuple[int, tuple[int, ...], tuple[int, ...]]) -> Ints:
-    start, shape, strides = layout
-    out = np.full(shape, start, dtype=np.int64)
-    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
-        along = [-1 if i == axis else 1 for i in range(len(shape))]
-        out += (np.arange(size, dtype=np.int64) * stride).reshape(along)
-    return out
-
-
-def _positions(here: Any, there: Any, mask: Array | None) -> Ints:
+def _positions(here: Layout, there: Layout, mask: Array | None) -> Ints:
     """For each cell of `here` the flat cell of `there` at the same address, if it was written."""
-    target = _addresses(there).reshape(-1)
+    target = there.addresses().reshape(-1)
     order = np.argsort(target, kind="stable")
-    wanted = _addresses(here)
+    wanted = here.addresses()
     at = np.searchsorted(target[order], wanted)
     at = np.minimum(at, max(len(target) - 1, 0))
     found = order[at] if len(order) else np.full(wanted.shape, -1)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.graph import Node
-from whence.arrays.session import Array, Session
+from whence.arrays.memory import Array
+from whence.arrays.session import Session
 
 FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 

@@ -12,7 +12,8 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, broadcast, everything, identity
 from whence.arrays.graph import Edge, Node
-from whence.arrays.session import Array, Session, owner
+from whence.arrays.memory import Array, owner
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 Function = Callable[..., Any]

@@ -10,6 +10,7 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, pairs
 from whence.arrays.graph import Edge, Held
+from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -19,7 +20,7 @@ from whence.arrays.rules.base import (
     same_cells,
 )
 from whence.arrays.rules.reduce import group_pairs
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import Shape
+from whence.arrays.cells import Ints, Shape
 from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import (
@@ -25,6 +25,7 @@ from whence.arrays.rules.base import (
 from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.writes import Written
 
 
 def get(array: TrackedArray, key: Any) -> Any:
@@ -53,11 +54,14 @@ def get(array: TrackedArray, key: Any) -> Any:
     return finish(session, result, edges, "index", (array, key))
 
 
+_WHOLE = frozenset({int, *(np.dtype(kind).type for kind in np.typecodes["AllInteger"])})
+
+
 def _is_basic(key: Any) -> bool:
     """Whether a key holds only numbers, slices, `...` and None."""
     items = key if type(key) is tuple else (key,)
     return all(
-        item is None or item is Ellipsis or type(item) is int or type(item) is slice
+        item is None or item is Ellipsis or type(item) in _WHOLE or type(item) is slice
         for item in items
     )
 
@@ -112,9 +116,17 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     source = _copy_if_shared(session, value, array)
     arrays: list[Any] = []
     shaped = template(key, [], arrays, True)
-    held = session.hold(*(a.copy() for a in arrays))
+    held = Held(*(a.copy() for a in arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
+    if setter is operator.setitem and _is_simple(session, key, source, shape):
+        kept_key = fill(shaped, lambda slot: None, held.arrays)
+        node = source.node_ if type(source) is TrackedArray else None
+        in_shape = source.data_.shape if type(source) is TrackedArray else ()
+        keys = [k.node_ for k in tracked_in(key)]
+        made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
+        session.overwrite(array, made, partial(_cells, kept_key, shape))
+        return
     if isinstance(key, str):
         doubt = "assignment to a field"
         edges = [Edge(array.node_, partial(_same, shape)), *_values(source, shape, doubt)]
@@ -134,7 +146,27 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         same_cells(k, shape, False) if k.data_.shape == shape else all_cells(k, shape, False)
         for k in tracked_in(key)
     ]
-    session.overwrite(array, Node(shape, edges, op), _mask(setter, shaped, held, shape))
+    session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
+
+
+def _is_simple(session: Session, key: Any, source: Any, shape: Shape) -> bool:
+    """Whether a write can go to the log: written cells come from the source, and keys steer all."""
+    if session.left or isinstance(key, str) or any(k.data_.shape == shape for k in tracked_in(key)):
+        return False
+    return type(source) is TrackedArray or not tracked_in(source)
+
+
+def _places(key: Any, in_shape: Shape, grid: Ints) -> tuple[Ints, Ints]:
+    """The cells that `array[key] = source` writes, and the source's cells in the same order."""
+    target = np.asarray(grid[key])
+    source = positions(in_shape)
+    if source.ndim > target.ndim:  # axes of size 1 in front
+        source = source.reshape(in_shape[source.ndim - target.ndim :])
+    return target.reshape(-1), np.broadcast_to(source, target.shape).reshape(-1)
+
+
+def _cells(key: Any, shape: Shape) -> Ints:
+    return np.asarray(positions(shape)[key]).reshape(-1)
 
 
 def _same(shape: Shape) -> Form:
@@ -159,9 +191,9 @@ def _stamp(setter: Any, shaped: Any, held: Held, target: Any, value: Any) -> Any
     return target
 
 
-def _mask(setter: Any, shaped: Any, held: Held, shape: Shape) -> Held:
-    """Which cells were written; kept as a small boolean array because aliases may ask later."""
-    return Held(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), True))
+def _mask(setter: Any, shaped: Any, held: Held, shape: Shape) -> Ints:
+    """Which cells were written, by flat position."""
+    return np.flatnonzero(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), True))
 
 
 def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape) -> Form:

@@ -28,6 +28,7 @@ from whence.arrays.forms import (
     separable,
 )
 from whence.arrays.graph import Edge, Held
+from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -38,7 +39,7 @@ from whence.arrays.rules.base import (
     shape_of,
     steer,
 )
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, everything, follow, pairs, separable, whole
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
     axes_of,
@@ -21,7 +22,7 @@ from whence.arrays.rules.base import (
     positions,
 )
 from whence.arrays.rules.reduce import group_pairs, reduced
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 

@@ -22,6 +22,7 @@ from whence.arrays.forms import (
     whole,
 )
 from whence.arrays.graph import Edge, Held
+from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
     axes_of,
@@ -33,7 +34,7 @@ from whence.arrays.rules.base import (
     positions,
     store,
 )
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 Pick = Literal["max", "min"]

@@ -10,6 +10,7 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.memory import Array
 from whence.arrays.rules.base import finish, positions, same_cells, store
 from whence.arrays.rules.reduce import (
     Pick,
@@ -17,7 +18,7 @@ from whence.arrays.rules.reduce import (
     scanned,
     segments,
 )
-from whence.arrays.session import Array, Session
+from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 _PICKS: dict[np.ufunc, Pick] = {

@@ -1,0 +1,84 @@
+"""Where the cells of arrays lie in memory: who owns it, and which cells share it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whence.arrays.cells import Ints, Shape
+
+Array = np.ndarray[Any, Any]
+FOREIGN = 0
+
+
+def owner(array: Array) -> Any:
+    """The object that owns an array's memory."""
+    found: Any = array
+    while isinstance(found, np.ndarray) and found.base is not None:
+        found = found.base
+    return found
+
+
+def block_of(array: Array) -> int:
+    """A number for the memory an array lies in; memory that is not NumPy's has `FOREIGN`."""
+    found = owner(array)
+    return id(found) if isinstance(found, np.ndarray) else FOREIGN
+
+
+class Layout(NamedTuple):
+    """Address, shape and steps of an array; it does not hold the array."""
+
+    start: int
+    shape: Shape
+    strides: tuple[int, ...]
+
+    @property
+    def distinct(self) -> bool:
+        """Whether every cell has an address of its own, and inner axes lie between outer steps."""
+        steps = sorted((abs(k), n) for k, n in zip(self.strides, self.shape, strict=True) if n > 1)
+        reach = 1
+        for step, count in steps:
+            if step < reach:
+                return False
+            reach = step * count
+        return True
+
+    def addresses(self) -> Ints:
+        """The address of every cell."""
+        out = np.full(self.shape, self.start, dtype=np.int64)
+        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            along = [-1 if i == axis else 1 for i in range(len(self.shape))]
+            out += (np.arange(size, dtype=np.int64) * stride).reshape(along)
+        return out
+
+    def address(self, cells: Ints) -> Ints:
+        """The addresses of some cells, given by flat position."""
+        out = np.full(cells.shape, self.start, dtype=np.int64)
+        for index, stride in zip(np.unravel_index(cells, self.shape), self.strides, strict=True):
+            out += index * stride
+        return out
+
+    def cells_at(self, addresses: Ints) -> Ints:
+        """The flat position of the cell at each address, −1 for none; cells must be distinct."""
+        rest = addresses - self.start
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            if stride < 0:
+                rest = rest - (size - 1) * stride
+        out = np.zeros(addresses.shape, dtype=np.int64)
+        inside = rest >= 0
+        axes = sorted(range(len(self.shape)), key=lambda i: -abs(self.strides[i]))
+        for axis in axes:
+            size, stride = self.shape[axis], self.strides[axis]
+            if size == 1:
+                continue
+            index, rest = np.divmod(rest, abs(stride))
+            inside &= index < size
+            index = size - 1 - index if stride < 0 else index
+            out += index * int(np.prod(self.shape[axis + 1 :], dtype=np.int64))
+        return np.where(inside & (rest == 0), out, -1)
+
+
+def layout(array: Array) -> Layout:
+    """The layout of an array."""
+    return Layout(array.__array_interface__["data"][0], array.shape, array.strides)
