@@ -27,6 +27,7 @@ _PICKS: dict[np.ufunc, Pick] = {
     np.minimum: "min",
     np.fmin: "min",
 }
+_BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
 
 
@@ -63,7 +64,8 @@ def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: An
         return tuple(_wrap(session, ufunc, inputs, part) for part in result)
     shape = result.shape if hasattr(result, "shape") else ()
     if ufunc in CHOICES:
-        edges = choice_edges(session, ufunc, inputs, shape)
+        first = took_first(ufunc, raw(inputs[0]), raw(inputs[1]), result)
+        edges = choice_edges(ufunc, inputs, shape, first)
     else:
         edges = [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
     if not hasattr(result, "shape"):  # object arrays give Python objects
@@ -72,10 +74,10 @@ def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: An
 
 
 def choice_edges(
-    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape
+    ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape, first: Array
 ) -> list[Edge]:
     """Of two operands the chosen one contributes, cell by cell; both were looked at."""
-    held = Held(prefers_first(ufunc, raw(inputs[0]), raw(inputs[1])))
+    held = Held(first)
     edges = []
     for which, operand in enumerate(inputs[:2]):
         if type(operand) is TrackedArray:
@@ -91,6 +93,16 @@ def chosen(held: Held, which: int, shape: Shape, in_shape: Shape) -> Form:
     first = np.broadcast_to(held.arrays[0], shape)
     index = np.broadcast_to(positions(in_shape), shape)
     return Gather(shape, in_shape, np.where(first == (which == 0), index, -1))
+
+
+def took_first(ufunc: np.ufunc, one: Any, two: Any, result: Any) -> Array:
+    """Where a choosing ufunc took its first operand: there the result has the same bits."""
+    same = isinstance(one, np.ndarray) and isinstance(result, np.ndarray)
+    if same and one.dtype == result.dtype and one.dtype in _BITS:
+        bits = _BITS[one.dtype]
+        found: Array = result.view(bits) == one.view(bits)
+        return found
+    return prefers_first(ufunc, one, two)
 
 
 def prefers_first(ufunc: np.ufunc, one: Any, two: Any) -> Array:
@@ -121,7 +133,7 @@ def _call_out(
         if target is not None:
             session.before_write(raw(target))
     old_inputs = tuple(_frozen(session, x, outs) for x in inputs)
-    edges = _edges(session, ufunc, old_inputs, _broadcast_shape(inputs, outs))
+    edges = _edges(ufunc, old_inputs, _broadcast_shape(inputs, outs))
     plain = [raw(x) for x in inputs]
     result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
     results = result if isinstance(result, tuple) else (result,)
@@ -154,9 +166,10 @@ def _broadcast_shape(inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> Shape:
     return np.broadcast_shapes(*shapes)
 
 
-def _edges(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]:
+def _edges(ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]:
     if ufunc in CHOICES:
-        return choice_edges(session, ufunc, inputs, shape)
+        first = prefers_first(ufunc, raw(inputs[0]), raw(inputs[1]))
+        return choice_edges(ufunc, inputs, shape, first)
     return [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
 
 
