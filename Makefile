@@ -45,9 +45,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
-# Classes for the JVMs of the tests, which are started many times.
+# For the JVMs of the tests, which are started many times.
 $(VENV)/spark.jsa: $(STAMP) tests/classes.py
-	PYTHONPATH=tests $(BIN)/python tests/classes.py $@ 2>/dev/null || echo "tests start Spark without it"
+	PYTHONPATH=tests $(BIN)/python tests/classes.py 2>/dev/null || echo "tests start Spark without it"
 
 java:
 	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { \

@@ -23,10 +23,17 @@ JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
     "-Djdk.lang.Process.launchMechanism=VFORK"
 )
-_CLASSES = Path(sys.prefix) / "spark.jsa"  # made by tests/classes.py
-_OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else JVM_OPTIONS
-os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
+# The heap is large at once, so that it is not collected while it grows. An aggregate takes its
+# memory in pages of up to 64 MB, which have to be cleared and collected for a handful of rows.
+_DRIVER = "-Xms768m -Xmn256m -Dspark.buffer.pageSize=1m"
+CLASSES = Path(sys.prefix) / "spark.jsa"  # both are made by tests/classes.py
+DEFAULTS = Path(sys.prefix) / "hadoop.jar"
+_OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else JVM_OPTIONS
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_OPTIONS} {_DRIVER}")
 os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", _OPTIONS)
+if CLASSES.exists():
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-class-path {DEFAULTS} pyspark-shell")
+    os.environ.setdefault("SPARK_DAEMON_CLASSPATH", str(DEFAULTS))
 
 
 # Files that take longest come first, and those without Spark last, so that no process is left with

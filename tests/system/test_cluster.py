@@ -80,6 +80,8 @@ def ran(master: str, place: Path) -> str:
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", ""),
+        "spark.executor.extraClassPath": os.environ.get("SPARK_DAEMON_CLASSPATH", ""),
+        "spark.driver.extraClassPath": os.environ.get("SPARK_DAEMON_CLASSPATH", ""),
         "spark.cores.max": str(WORKERS),
         "spark.driver.host": LOOPBACK,
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
