@@ -23,9 +23,9 @@ JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
     "-Djdk.lang.Process.launchMechanism=VFORK"
 )
-# The heap is large at once, so that it is not collected while it grows. An aggregate takes its
-# memory in pages of up to 64 MB, which have to be cleared and collected for a handful of rows.
-_DRIVER = "-Xms768m -Xmn256m -Dspark.buffer.pageSize=1m"
+# An aggregate takes its memory in pages of up to 64 MB, which have to be cleared and collected for
+# a handful of rows.
+_DRIVER = "-Dspark.buffer.pageSize=1m"
 CLASSES = Path(sys.prefix) / "spark.jsa"  # both are made by tests/classes.py
 DEFAULTS = Path(sys.prefix) / "hadoop.jar"
 _OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else JVM_OPTIONS

@@ -8,7 +8,7 @@ from whence.errors import FormatError
 from whence.plan import Operator, from_json, to_json
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(operators())
 def test_a_plan_comes_back_as_it_was(operator: Operator) -> None:
     assert from_json(json.loads(json.dumps(to_json(operator)))) == operator

@@ -16,30 +16,19 @@ S2 = "ea124e9daaab8a26dc65b992ce12c70fdca5a4221e267f22290b31e3754f60bc"
 R1_S2 = "f65819b81e0312ff0cab2239cc1531c06424270589de85b874d2050fee762f65"
 
 
-def test_a_projection_stores_nothing_new(spark: Any, tmp_path: Path) -> None:
-    """Example 3.1.3: the second query's provenance is the first one's."""
+def test_a_join_is_two_edges_and_a_projection_stores_nothing_new(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Example 5.2.2: ⟨r1, ·, 0, h⟩ and ⟨s2, ·, 1, h⟩.
+
+    Example 3.1.3: the second query's provenance is the first one's.
+    """
     write_sources(spark, tmp_path)
     place = tmp_path / "archive"
-    whence.capture(spark.sql(JOIN), name="one", archive=place, seal=True)
+    whence.capture(spark.sql(JOIN), name="one", archive=place, mode="lazy", seal=True)
     archive = whence.open(place)
     assert sorted(tokens(archive)) == sorted([R1, S2, R1_S2])
-    whence.capture(
-        spark.sql(f"SELECT sequence FROM ({JOIN})"), name="two", archive=place, seal=True
-    )
-    archive = whence.open(place)
-    assert sorted(tokens(archive)) == sorted([R1, S2, R1_S2])
-    assert archive.run("one").nodes() == archive.run("two").nodes()
-    used = {use.name: use for use in archive.sealed.usage()}
-    assert used["one"].nodes == used["one"].shared_nodes == 3
-
-
-def test_a_join_is_two_edges(spark: Any, tmp_path: Path) -> None:
-    """Example 5.2.2: ⟨r1, ·, 0, h⟩ and ⟨s2, ·, 1, h⟩."""
-    write_sources(spark, tmp_path)
-    place = tmp_path / "archive"
-    whence.capture(spark.sql(JOIN), name="join", archive=place, mode="lazy", seal=True)
-    archive = whence.open(place)
-    (joined,) = archive.run("join").nodes()
+    (joined,) = archive.run("one").nodes()
     found = [edge for edge in edges(archive) if edge[3] == joined]
     assert [(edge[1], edge[2]) for edge in found] == [
         ("join inner, sequence@0 = sequence@1", 0),
@@ -48,6 +37,14 @@ def test_a_join_is_two_edges(spark: Any, tmp_path: Path) -> None:
     described = archive.sealed.table.describe([edge[0] for edge in found])
     assert [(node.token, node.text) for node in described] == [(R1, "ref[0]"), (S2, "input[1]")]
     assert archive.sealed.table.describe([joined])[0].token == R1_S2
+    whence.capture(
+        spark.sql(f"SELECT sequence FROM ({JOIN})"), name="two", archive=place, seal=True
+    )
+    archive = whence.open(place)
+    assert sorted(tokens(archive)) == sorted([R1, S2, R1_S2])
+    assert archive.run("one").nodes() == archive.run("two").nodes()
+    used = {use.name: use for use in archive.sealed.usage()}
+    assert used["one"].nodes == used["one"].shared_nodes == 3
 
 
 def test_user_code_is_a_node_between_rows_and_join(spark: Any, tmp_path: Path) -> None:

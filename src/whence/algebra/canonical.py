@@ -85,7 +85,7 @@ def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect) -> str:
     writer = _Writer(dialect)
     parts = [writer.literal(header([name for name, _, _ in columns]))]
     for name, sql, kind in columns:
-        parts.append(writer.value(sql, kind, name, 0))
+        parts += writer.pieces(sql, kind, name, 0)
     return writer.joined(parts)
 
 
@@ -195,6 +195,11 @@ class _Writer:
 
     def value(self, x: str, kind: Type, column: str, depth: int) -> str:
         """SQL that is never null: a null has a spelling of its own."""
+        parts = self.pieces(x, kind, column, depth)
+        return parts[0] if len(parts) == 1 else self.joined(parts)
+
+    def pieces(self, x: str, kind: Type, column: str, depth: int) -> list[str]:
+        """The text of a value in parts, none of them null, so that a record is joined only once."""
         kind = stored_type(kind)
         try:
             family = kind_of(kind)
@@ -202,24 +207,29 @@ class _Writer:
             raise UnsupportedError(f"column {column!r} cannot be sealed: {error}") from error
         match family:
             case "void":
-                return self.literal(NULL)
+                return [self.literal(NULL)]
             case "boolean":
-                return f"CASE WHEN {x} IS NULL THEN 'n;' WHEN {x} THEN 'b1;' ELSE 'b0;' END"
+                return [f"CASE WHEN {x} IS NULL THEN 'n;' WHEN {x} THEN 'b1;' ELSE 'b0;' END"]
             case "string":
                 length = f"CAST({'octet_length' if self._spark else 'strlen'}({x}) AS VARCHAR(20))"
-                body = self.joined(["'s'", length, "':'", x])
-                return f"coalesce({body}, 'n;')"
+                return [
+                    f"CASE WHEN {x} IS NULL THEN 'n;' ELSE 's' END",
+                    f"coalesce({length}, '')",
+                    f"CASE WHEN {x} IS NULL THEN '' ELSE ':' END",
+                    f"coalesce({x}, '')",
+                ]
             case "decimal":
-                return self._tagged("d", self._decimal(x, str(kind)))
+                return self._tagged(x, "d", self._decimal(x, str(kind)))
             case "array" | "map" | "struct":
                 body = self._nested(x, kind, family, column, depth)
-                return f"CASE WHEN {x} IS NULL THEN 'n;' ELSE {body} END"
+                return [f"CASE WHEN {x} IS NULL THEN 'n;' ELSE {body} END"]
             case _:
                 tag, body = (_SPARK if self._spark else _DUCKDB)[family]
-                return self._tagged(tag, body.format(x=x))
+                return self._tagged(x, tag, body.format(x=x))
 
-    def _tagged(self, tag: str, body: str) -> str:
-        return f"coalesce({self.joined([self.literal(tag), body, self.literal(';')])}, 'n;')"
+    def _tagged(self, x: str, tag: str, body: str) -> list[str]:
+        first = f"CASE WHEN {x} IS NULL THEN 'n' ELSE '{tag}' END"
+        return [first, f"coalesce({body}, '')", "';'"]
 
     def _decimal(self, x: str, kind: str) -> str:
         """Plain digits without trailing zeros behind the point."""
