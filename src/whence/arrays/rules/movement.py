@@ -350,6 +350,9 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
+    if len(args) == 1 and not kwargs and type(args[0]) is TrackedArray:
+        result = func(args[0].data_)
+        return finish(session, result, [same_cells(args[0], shape_of(result))], func.__name__, args)
     out = bind(func, args, kwargs).get("out") if kwargs or len(args) > 1 else None
     operands = [t for t in tracked_in([args, kwargs]) if t is not out]
     frozen = [TrackedArray(t.data_, t.node_, session) for t in operands]

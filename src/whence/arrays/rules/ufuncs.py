@@ -43,7 +43,10 @@ def call(
         if kwargs and ("out" in kwargs or "where" in kwargs):
             return _call_out(session, ufunc, inputs, kwargs)
         plain = [x.data_ if type(x) is TrackedArray else x for x in inputs]
-        return _wrap(session, ufunc, inputs, ufunc(*plain, **kwargs))
+        result = ufunc(*plain, **kwargs)
+        if type(result) is np.ndarray and not session.left and ufunc not in CHOICES:
+            return _element_wise(session, ufunc, inputs, result)
+        return _wrap(session, ufunc, inputs, result)
     match method:
         case "reduce":
             return _reduce(session, ufunc, inputs, kwargs)
@@ -57,6 +60,19 @@ def call(
             return _at(session, ufunc, inputs)
         case _:
             return NotImplemented
+
+
+def _element_wise(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Array
+) -> TrackedArray:
+    """As `_wrap`, for a new array: the common case, with as few steps as can be."""
+    shape, loose = result.shape, False
+    edges = []
+    for operand in inputs:
+        if type(operand) is TrackedArray:
+            edges.append(same_cells(operand, shape))
+            loose = loose or operand.node_.loose
+    return TrackedArray(result, Node(shape, edges, ufunc.__name__, None, loose), session)
 
 
 def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Any) -> Any:
