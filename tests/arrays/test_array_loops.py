@@ -201,6 +201,18 @@ def test_roles_agree_however_they_are_asked_for(loop: Callable[..., Any]) -> Non
                 assert np.array_equal(found, np.flatnonzero(wanted[:, cell]))
 
 
+def test_a_slice_that_values_bound() -> None:
+    """Asking lets no value leave."""
+    x = wa.tracked(np.arange(6.0), "x")
+    n = wa.tracked(np.array([2, 4]), "n")
+    out = np.zeros_like(x)
+    out[n[0] : n[1]] = x[:2]
+    answer = wa.provenance(out)
+    assert answer.backward(3)["x"][0].tolist() == [1]
+    assert answer.backward(3, role="influencing")["n"][0].tolist() == [0, 1]
+    assert wa.provenance(out + 1).grade == answer.grade == "exact"
+
+
 def test_a_question_between_two_writes() -> None:
     """At a prompt: the log grows after it was asked."""
     x = wa.tracked(np.arange(4.0), "x")

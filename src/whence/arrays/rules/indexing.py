@@ -120,7 +120,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
     if setter is operator.setitem and _is_simple(session, key, source, shape):
-        kept_key = fill(shaped, lambda slot: None, held.arrays)
+        kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
         node = source.node_ if type(source) is TrackedArray else None
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
         keys = [k.node_ for k in tracked_in(key)]
