@@ -313,6 +313,10 @@ def test_lists_that_come_out_in_another_order(workshop: Any) -> None:
         assert trace.grade == "exact"
         assert sorted(trace["range"].locators()["row"].to_pylist()) == list(range(1, 90, 3))
         assert run.check(sample=2).ok
+        first = run.trace(whence.pattern("k = 1, ids[0]"))  # the first that is stored
+        behind = [row for row in range(1, 90, 3) if row % 60 == stored[1][0]]
+        assert again[1][0] != stored[1][0] and first.grade == "exact"
+        assert sorted({cell["row"] for cell in first.cells().to_pylist()}) == behind
     finally:
         session.conf.set(partitions, before)
 

@@ -137,6 +137,8 @@ class GroupShape:
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For each operator below, the slots of a member that tell its rows apart."""
     chosen: tuple[tuple[int, str], ...] = ()
+    orders: tuple[int, ...] = ()
+    """The columns of a result whose lists may be in another order than those that are stored."""
 
     @property
     def frame(self) -> tuple[str, str] | None:
@@ -147,6 +149,11 @@ class GroupShape:
 
 
 RANK = "rank"
+
+
+def order_name(column: int) -> str:
+    """The field that tells where a list's stored items are in the list that came out again."""
+    return f"o{column}"
 
 
 def between(low: str, high: str) -> tuple[Test, ...]:
@@ -305,7 +312,7 @@ def from_json(data: Mapping[str, Any]) -> Witness:
 
 
 def group_to_json(group: GroupShape) -> dict[str, Any]:
-    """A group's shape as JSON data."""
+    """A group's shape as JSON data; of a result that came out again there is none."""
     return {
         "operator": group.operator,
         "keys": list(group.keys),

@@ -8,13 +8,13 @@ is flat, one row per member, whatever the size of a group.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import RANK, GroupShape, Members, Test, between
+from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
@@ -126,7 +126,48 @@ def _root(
     asked, right = _comparable(gateway, bounds.plan, wanted, columns, collects)
     tests = [_same(gateway, c, w) for c, w in zip(left, right, strict=True) if not _is_void(c)]
     joined = gateway.join(plan, asked, "inner", gateway.conjunction(tests))
-    return _flat(gateway, joined, [kid], traced, group)
+    lists = {i: (w, columns[i]) for i, w in enumerate(wanted) if collects and _is_list(columns[i])}
+    joined, orders = _orders(gateway, joined, lists)
+    flat, shape = _flat(gateway, joined, [kid], traced, group, orders)
+    return flat, replace(shape, orders=tuple(lists))
+
+
+def _orders(
+    gateway: Gateway, plan: Plan, lists: Mapping[int, tuple[Any, Any]]
+) -> tuple[Plan, list[Any]]:
+    """Where the items of stored lists are in the lists that came out again; null if in place.
+
+    The first of several equal items is the first of them again, and so on.
+    """
+    output = gateway.output(plan)
+    aliases, texts = [], []
+    for i, (stored, again) in lists.items():
+        old = gateway.alias(gateway.as_type(stored, again.dataType()), gateway.fresh("c"))
+        new = gateway.alias(again, gateway.fresh("c"))
+        aliases += [old, new]
+        texts.append((order_name(i), _order(str(old.name()), str(new.name()))))
+    if not lists:
+        return plan, []
+    named = gateway.project([*output, *aliases], plan)
+    wide = gateway.resolved_project(output, named, texts)
+    return wide, [gateway.attribute(wide, name) for name, _ in texts]
+
+
+def _order(stored: str, again: str) -> str:
+    """SQL for the places of equal items in two lists of the same items."""
+    sides = [
+        f"sort_array(transform(`{name}`, (v, p) -> named_struct('v', v, 'p', p)))"
+        for name in (stored, again)
+    ]
+    pair = "(s, a) -> named_struct('stored', s.p, 'again', a.p)"
+    return f"CASE WHEN NOT `{stored}` <=> `{again}` THEN zip_with({', '.join(sides)}, {pair}) END"
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list of items that can be sorted."""
+    kind = str(value.dataType().catalogString())
+    unsorted = {"map", "void", *_UNORDERED} & set(re.split(r"\W", kind))
+    return kind.startswith("array<") and not unsorted
 
 
 def _comparable(
@@ -141,7 +182,7 @@ def _comparable(
     for i, kind in enumerate(kinds):
         if kind != "void" and ("map<" in kind or "void" in kind):
             forms[i] = "to_json(struct(`{}` AS v))"
-        elif collects and kind.startswith("array<") and not _UNORDERED & set(re.split(r"\W", kind)):
+        elif collects and _is_list(like[i]):
             forms[i] = "sort_array(`{}`)"
     if not forms:
         return plan, list(columns)

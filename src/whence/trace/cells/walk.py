@@ -20,6 +20,7 @@ from whence.algebra.witness import (
     Nothing,
     Row,
     Witness,
+    order_name,
     slots,
     walk,
 )
@@ -69,7 +70,9 @@ class Walk:
         shape: Witness = view.shape
         scopes: Mapping[str, tuple[str, ...]] = view.scopes
         if isinstance(shape, Group) and shape.slot == "":
-            scope = self._lazy(view, rows)
+            scope, orders = self._lazy(view, rows)
+            numbers = {view.plan.output[i].number: order_name(i) for i in orders}
+            marks = [self._reordered(mark, scope, numbers.get(mark.column)) for mark in marks]
         else:
             names = [quoted(name) for name in slots(shape)]
             found = self._tables.at(dataset, names or ["1 AS __whence_none"], rows)
@@ -80,8 +83,8 @@ class Walk:
             scope = Scope(self._tables.table("scope", sql, dataset), shape, scopes)
         self._visit(view, view.plan, scope, list(marks))
 
-    def _lazy(self, view: StepView, rows: str) -> Scope:
-        """Rows of a run without witnesses, found again by their values."""
+    def _lazy(self, view: StepView, rows: str) -> tuple[Scope, tuple[int, ...]]:
+        """Rows of a run without witnesses, found again by their values; which lists are placed."""
         dataset = self._tables.archive.dataset(view.step.output)
         chosen = self._tables.table("chosen", f"SELECT locator, true AS role FROM {rows}")
         keys, files, group = self._backward.lazy_members(view, dataset, chosen)
@@ -89,13 +92,30 @@ class Walk:
         physical = [quoted(p) for p in dataset.properties["physical"]]
         found = self._tables.at(dataset, physical or ["true AS x"], rows)
         same = [f"r.{p} IS NOT DISTINCT FROM k.k{i}" for i, p in enumerate(physical)]
-        names = "".join(f", g.{quoted(name)}" for name in slots(group.element))
+        fields = [*slots(group.element), *map(order_name, group.orders)]
+        names = "".join(f", g.{quoted(name)}" for name in fields)
         sql = (
             f"SELECT c.{ROW}{names} FROM ({found}) AS r JOIN {rows} AS c "
             f"ON c.locator = r.{LOCATOR} JOIN {keys} AS k ON {' AND '.join(same) or 'true'} "
             f"JOIN {self._tables.scan(files)} AS g ON g.kid = k.kid"
         )
-        return Scope(self._tables.table("scope", sql, dataset), group.element, group.scopes)
+        scope = Scope(self._tables.table("scope", sql, dataset), group.element, group.scopes)
+        return scope, group.orders
+
+    def _reordered(self, mark: Mark, scope: Scope, order: str | None) -> Mark:
+        """A mark of an item of a list, at the place where the list that came out again has it."""
+        step = mark.steps[0] if mark.steps else None
+        if order is None or not isinstance(step, Held | ItemStep) or step == ItemStep():
+            return mark
+        stored = f"m.{step.column}" if isinstance(step, Held) else str(step.position)
+        place = Held(self._tables.fresh("p"))
+        sql = (
+            f"SELECT m.*, coalesce(o.again, {stored}) AS {place.column} FROM {mark.table} AS m "
+            f"LEFT JOIN (SELECT {ROW}, unnest({order}, recursive := true) FROM {scope.table}) AS o "
+            f"ON o.{ROW} = m.{ROW} AND o.stored = {stored}"
+        )
+        table = self._tables.table("mark", sql)
+        return replace(mark, table=table, steps=(place, *mark.steps[1:]))
 
     def _source(self, view: StepView, source: ops.Source, scope: Scope, marks: list[Mark]) -> None:
         """Cells of a source are reached: the end, or the output of an earlier step or run."""
