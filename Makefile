@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-full check checks lint types contracts bench docs golden clean java
+.PHONY: demo test tests test-full check checks lint types contracts bench docs golden clean java
 
 demo: java $(STAMP)
 	$(BIN)/python examples/late_orders/late_orders.py
@@ -13,7 +13,10 @@ demo: java $(STAMP)
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test: java $(STAMP)
-	$(MAKE) -j2 checks
+	$(MAKE) -j2 lint contracts $(VENV)/spark.jsa
+	$(MAKE) -j2 types tests
+
+tests: $(STAMP)
 	$(PYTEST) -m "not full"
 
 test-full: java $(STAMP)

@@ -199,6 +199,7 @@ class Capture:
             traced = Traced(written, {}, Group("", ROOT))
         else:
             traced = instrument(context, operator, node)
+            gateway.expect(sum(_size(dataset) for dataset in datasets))
         self._progress("running the pipeline")
         width = len(gateway.output(node))
         others = exact or noted or mode == "lazy"  # columns that are not the node's own
@@ -364,6 +365,11 @@ def _groups_of(operator: Operator) -> list[str]:
             return [f"{operator.id}/left", f"{operator.id}/right"]
         case _:
             return [operator.id, f"{operator.id}/scalar"]
+
+
+def _size(stored: Stored) -> int:
+    """The bytes of a dataset's files; those of a range are not in any."""
+    return stored.bytes if stored.files else 8 * (stored.rows or 0)
 
 
 def _is_ordered(operator: Operator) -> bool:

@@ -32,6 +32,9 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
+# Lists are collected in a hash map of at most so many groups; beyond, Spark sorts all rows first.
+_HASHED_GROUPS = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+_FEW_GROUPS, _MANY_GROUPS = "128", "65536"  # Spark's own, and where memory is ample
 # How files are written. The catalog tells what is whole, so no file needs to.
 _WRITTEN = {
     "compression": "zstd",
@@ -59,6 +62,24 @@ class Gateway(Plans):
         self.session = SparkSession(session.sparkContext, self._java)
         for key, value in _SETTINGS.items():
             self._java.conf().set(key, value)
+
+    def expect(self, size: int) -> None:
+        """Let lists of many groups be collected without sorting, if all that is read is small.
+
+        What is hashed cannot be spilled to disk. Parquet of `size` bytes, unpacked, must therefore
+        fit into the memory of one executor. A limit that the user has set is left as it is.
+        """
+        conf = self._java.conf()
+        if conf.get(_HASHED_GROUPS) in (_FEW_GROUPS, _MANY_GROUPS):
+            fits = size * 4 <= self._executor_memory()
+            conf.set(_HASHED_GROUPS, _MANY_GROUPS if fits else _FEW_GROUPS)
+
+    def _executor_memory(self) -> int:
+        context = self.session.sparkContext
+        if str(context.master).startswith("local"):
+            return int(self.jvm.java.lang.Runtime.getRuntime().maxMemory())
+        text = context.getConf().get("spark.executor.memory", "1g")
+        return int(self.jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text))
 
     @property
     def version(self) -> str:
