@@ -33,6 +33,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType
 
 import whence
+from whence.spark.gateway import Gateway
 
 pytestmark = pytest.mark.spark
 
@@ -374,3 +375,15 @@ EVERY = {**AGGREGATES, **DISTINCTS, **SETS, **PIVOTS}
 @given(name=st.sampled_from(sorted(EVERY)), tables=TABLES, mode=ANY_MODE)
 def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
     check(workshop, EVERY[name], tables, [mode])
+
+
+def test_lists_of_many_groups_are_hashed_where_memory_is_ample(spark: Any) -> None:
+    limit = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+    gateway = Gateway(spark)
+    gateway.expect(1_000_000)
+    ample = int(gateway.session.conf.get(limit))
+    gateway.expect(1 << 50)
+    assert int(gateway.session.conf.get(limit)) == int(spark.conf.get(limit)) < ample
+    gateway.session.conf.set(limit, "500")  # somebody's own
+    gateway.expect(1_000_000)
+    assert gateway.session.conf.get(limit) == "500"
