@@ -18,7 +18,7 @@ Indices = tuple[Ints, ...]
 class Provenance:
     """Backward and forward questions about one output; every answer has a grade."""
 
-    __slots__ = ("_node", "_relations", "inputs", "name", "shape", "unknown", "untracked", "view")
+    __slots__ = ("_node", "_relations", "inputs", "name", "unknown", "untracked", "view")
 
     def __init__(
         self,
@@ -31,13 +31,17 @@ class Provenance:
     ) -> None:
         self._node, self.inputs, self.name = node, inputs, name
         self.untracked, self.unknown, self.view = untracked, unknown, view
-        self.shape = node.shape
         self._relations: dict[tuple[str, str], Relation] = {}
 
     @property
     def node(self) -> Node:
         """What was recorded about the output."""
         return self._node
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the output."""
+        return self._node.shape
 
     @property
     def by_values(self) -> bool:

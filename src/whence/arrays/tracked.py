@@ -17,16 +17,16 @@ FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str,
 class Hooks:
     """What tracked arrays call; the rules fill it in when they are imported."""
 
-    __slots__ = ("function", "get", "method", "put", "set_shape", "ufunc")
-    function: Callable[..., Any]
+    __slots__ = ("get", "method", "put", "set_shape", "unknown")
     get: Callable[..., Any]
     method: Callable[..., Any]
     put: Callable[..., Any]
     set_shape: Callable[..., Any]
-    ufunc: Callable[..., Any]
+    unknown: FunctionRule
 
 
 hooks = Hooks()
+RULES: dict[Callable[..., Any], FunctionRule] = {}
 
 
 class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -41,13 +41,12 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     # NumPy's protocols
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return hooks.ufunc(self.session_, ufunc, method, inputs, kwargs)
+    __array_ufunc__: Callable[..., Any]  # set by the rules
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        return hooks.function(self.session_, func, args, kwargs)
+        return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")

@@ -328,4 +328,4 @@ class Views:
 
 def _settled(call: Call) -> bool:
     """Whether every answer is exact and no input was changed."""
-    return all(p.grade == "exact" for p in call.answers) and not call.changed_inputs()
+    return all(p.grade == "exact" for p in call.answers.values()) and not call.changed

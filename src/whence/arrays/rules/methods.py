@@ -88,6 +88,7 @@ def set_shape(array: TrackedArray, shape: Any) -> None:
     array.data_ = view
     rule = partial(reshaped, after, before)
     array.node_ = Node(after, [Edge(old.node_, rule)], "reshape")
+    array.session_.changed = True
     array.session_.link(old, array)
 
 

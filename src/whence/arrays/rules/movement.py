@@ -27,7 +27,7 @@ from whence.arrays.forms import (
     runs,
     separable,
 )
-from whence.arrays.graph import Edge, Held
+from whence.arrays.graph import EachCell, Edge, Held
 from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
@@ -350,9 +350,16 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
-    if len(args) == 1 and not kwargs and type(args[0]) is TrackedArray:
-        result = func(args[0].data_)
-        return finish(session, result, [same_cells(args[0], shape_of(result))], func.__name__, args)
+    if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
+        result, node = func(array.data_), array.node_
+        if type(result) is not np.ndarray:
+            edges = [same_cells(array, shape_of(result))]
+            return finish(session, result, edges, func.__name__, args)
+        each = EachCell(result.shape, (node,), func.__name__, node.loose)
+        made = TrackedArray(result, each, session)
+        if result.base is not None or result is array.data_:
+            session.link(array, made)
+        return made
     out = bind(func, args, kwargs).get("out") if kwargs or len(args) > 1 else None
     operands = [t for t in tracked_in([args, kwargs]) if t is not out]
     frozen = [TrackedArray(t.data_, t.node_, session) for t in operands]
