@@ -17,10 +17,11 @@ FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str,
 class Hooks:
     """What tracked arrays call; the rules fill it in when they are imported."""
 
-    __slots__ = ("get", "method", "put", "set_shape", "unknown")
+    __slots__ = ("get", "method", "put", "set_part", "set_shape", "unknown")
     get: Callable[..., Any]
     method: Callable[..., Any]
     put: Callable[..., Any]
+    set_part: Callable[..., Any]
     set_shape: Callable[..., Any]
     unknown: FunctionRule
 
@@ -164,6 +165,19 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """As of ndarray."""
         return np.transpose(self)
 
+
+def _part(name: str) -> property:
+    def get(self: TrackedArray) -> Any:
+        return hooks.method(self, name)
+
+    def put(self: TrackedArray, value: Any) -> None:
+        hooks.set_part(self, name, value)
+
+    return property(get, put, doc="As of ndarray; setting it writes into the array.")
+
+
+for _name in ("flat", "imag", "real"):
+    setattr(TrackedArray, _name, _part(_name))
 
 _NESTING = frozenset({tuple, list, dict, slice})
 

@@ -123,3 +123,4 @@ hooks.unknown = unknown
 TrackedArray.__array_ufunc__ = ufuncs.call
 hooks.get, hooks.put = indexing.get, indexing.put
 hooks.method, hooks.set_shape = methods.method_of, methods.set_shape
+hooks.set_part = methods.set_part

@@ -11,9 +11,10 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import EachCell, Edge, Held, Node
 from whence.arrays.memory import Array
-from whence.arrays.rules.base import finish, positions, same_cells, store
+from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
 from whence.arrays.rules.reduce import (
     Pick,
+    beside,
     reduce_edges,
     scanned,
     segments,
@@ -192,7 +193,7 @@ def _call_out(
         if target is not None:
             session.before_write(raw(target))
     old_inputs = tuple(_frozen(session, x, outs) for x in inputs)
-    edges = _edges(ufunc, old_inputs, _broadcast_shape(inputs, outs))
+    edges = _edges(ufunc, old_inputs, _broadcast_shape((*inputs, where), outs))
     plain = [raw(x) for x in inputs]
     result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
     results = result if isinstance(result, tuple) else (result,)
@@ -271,6 +272,7 @@ def _reduce(
     if type(array) is TrackedArray:
         pick = _PICKS.get(ufunc)
         edges = reduce_edges(session, array, plain, options, pick)
+    edges += beside(array, options, plain)
     if out is not None:
         raw(out)[...] = plain
         return store(session, out, plain, edges, f"{ufunc.__name__}.reduce", inputs)
@@ -321,13 +323,22 @@ def _reduceat(
 ) -> Any:
     array, indices = inputs[0], inputs[1]
     axis = kwargs.get("axis", inputs[2] if len(inputs) > 2 else 0)
+    out = _only(kwargs.get("out"))
+    node = array.node_ if type(array) is TrackedArray else None
+    if out is not None:
+        session.before_write(raw(out))
     result = ufunc.reduceat(*raw(inputs), **raw(kwargs))
+    op = f"{ufunc.__name__}.reduceat"
     edges = []
-    if type(array) is TrackedArray:
-        held = session.hold(raw(indices))
-        edges.append(Edge(array.node_, partial(segments, held, result.shape, array.shape, axis)))
+    if node is not None:
+        held = session.hold(np.array(raw(indices)))
+        rule = partial(segments, held, result.shape, node.shape, axis)
+        doubt = f"{op}, which picks one of a segment" if ufunc in CHOICES else ""
+        edges.append(Edge(node, rule, doubt=doubt))
     edges += [same_for(t, result.shape) for t in tracked_in(indices)]
-    return finish(session, result, edges, f"{ufunc.__name__}.reduceat", inputs)
+    if out is not None:
+        return store(session, out, result, edges, op, inputs)
+    return finish(session, result, edges, op, inputs)
 
 
 def same_for(operand: TrackedArray, shape: Shape) -> Edge:
@@ -347,12 +358,15 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
             session.escape(operand.node_, f"{ufunc.__name__}.at on a plain array")
         return
     shape = target.data_.shape
-    edges = [Edge(target.node_, partial(identity, shape))]
+    doubt = f"{ufunc.__name__}.at, which picks one of two" if ufunc in CHOICES else ""
+    edges = [Edge(target.node_, partial(identity, shape), doubt=doubt)]
+    if session.left and has_untracked(inputs[1:]):
+        edges += session.tainted(shape)
     held = session.hold(*(raw(key) if isinstance(key, tuple) else (raw(key),)))
     for value in inputs[2:]:
         if type(value) is TrackedArray:
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
-            edges.append(Edge(value.node_, rule, by_values=True))
+            edges.append(Edge(value.node_, rule, by_values=True, doubt=doubt))
     edges += [same_for(t, shape) for t in tracked_in(key)]
     session.overwrite(target, Node(shape, edges, f"{ufunc.__name__}.at"), None)
 
