@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -111,6 +113,12 @@ def remember(result: Any, found: Provenance) -> None:
             _scalars.popitem(last=False)
 
 
+def _one_file(one: Array, two: Array) -> bool:
+    names = [getattr(array, "filename", None) for array in (one, two)]
+    writable = one.flags.writeable or two.flags.writeable
+    return bool(names[0] is not None and names[0] == names[1] and writable)
+
+
 class _Known(weakref.ref[Array]):
     """An array that was handed out, and its provenance."""
 
@@ -128,6 +136,7 @@ class TrackedFunction:
 
     def __init__(self, function: Callable[..., Any], follow: tuple[str, ...], views: Any) -> None:
         update_wrapper(self, function)
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
         self.function = function
         self.views = views
         self.last: Any = None
@@ -237,6 +246,9 @@ class Call(Session):
             for two in listed[i + 1 :]:
                 if np.may_share_memory(one.data_, two.data_):
                     self.link(one, two)
+                elif _one_file(one.data_, two.data_):
+                    why = "two maps of one file: a write to one is not seen in the other"
+                    self.foreign += ((one.node_, why), (two.node_, why))
 
     def _take(self, value: Array, name: str) -> TrackedArray:
         self.inputs[name] = value
@@ -277,7 +289,27 @@ class Call(Session):
             return kind(*(self.hand_out(r, f"{path}.{f}") for f, r in fields))
         if kind is dict:
             return {k: self.hand_out(v, f"{path}[{k!r}]") for k, v in result.items()}
+        if kind is GeneratorType:
+            return self._generated(result, path)
         return self._plain_result(result, path)
+
+    def _generated(self, values: Any, path: str) -> Any:
+        """What a generator gives, one by one; between two the caller may change its arrays."""
+        sent = None
+        for number in itertools.count():
+            creation.enter()
+            token = creation.current.set(self)
+            try:
+                value = values.send(sent)
+            except StopIteration as end:
+                return end.value
+            finally:
+                creation.current.reset(token)
+                creation.leave()
+            plain = self.hand_out(value, f"{path}[{number}]")
+            self.release([*self.inputs.values(), *self.results])
+            self.function.last = only(self.answers.values())
+            sent = yield plain
 
     def _plain_result(self, result: Any, path: str) -> Any:
         """Something that is not tracked: a constant, unless values left before."""
@@ -292,7 +324,7 @@ class Call(Session):
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
         if self.steering or self.left or self.foreign:
             node = self._with_others(node)
-        name = self.function.__name__ + path  # type: ignore[attr-defined]
+        name = self.function.__name__ + path
         found = Provenance(node, self.shapes, name, self.untracked, unknown)
         self.answers[path] = found
         self.results.append(result)
@@ -352,4 +384,6 @@ def track(
         return partial(track, follow=follow, views=views)
     if not callable(function):
         raise ArrayError(f"track expects a function, not {type(function).__name__}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ArrayError("async functions are not followed; track the functions that they call")
     return TrackedFunction(function, tuple(follow), views)

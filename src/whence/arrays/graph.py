@@ -20,6 +20,7 @@ Role = Literal["contributing", "influencing"]
 Grade = Literal["exact", "superset", "unknown"]
 Rule = Callable[[], Form]
 Found = TypeVar("Found")
+KEPT = "a tracked array kept from another call"
 
 
 class Step(NamedTuple, Generic[Found]):
@@ -179,6 +180,9 @@ def doubts(node: Node, label: str | None = None) -> tuple[str, ...]:
         for edge in current.edges
         if edge.doubt and id(edge.parent) in useful
     ]
+    labels = [n.label for n in ordered(node) if n.label is not None and label in (None, n.label)]
+    if len(set(labels)) < len(labels):
+        found.append(KEPT)
     return tuple(dict.fromkeys(found))
 
 

@@ -332,7 +332,7 @@ def rebuild(
         node = _node(output, value, inputs)
         if node is None:
             return None
-        name = f"{function.__name__}{output.path}"  # type: ignore[attr-defined]
+        name = f"{function.__name__}{output.path}"
         answers.append(Provenance(node, shapes, name, view=kind))
     for output, answer in zip(outputs, answers, strict=True):
         remember(found[output.path], answer)

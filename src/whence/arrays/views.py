@@ -276,7 +276,7 @@ class Views:
                     return result
         result, call = function.run(args, kwargs)
         self._take_in(learned, signature, call, inputs, found is not None)
-        self.store.save(digest, learned.to_document(digest, function.__name__))  # type: ignore[attr-defined]
+        self.store.save(digest, learned.to_document(digest, function.__name__))
         return result
 
     def _lookup(

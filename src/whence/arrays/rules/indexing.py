@@ -247,7 +247,7 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array = args[0]
     result = plain_call(func, args, kwargs)
     held = session.hold(array.data_)
-    columns = array.data_.ndim if func is np.argwhere else 0
+    columns = array.data_.ndim if func is np.argwhere else None
 
     def wrap(part: Any) -> Any:
         rule = partial(_found, held, part.shape, columns)
@@ -257,11 +257,11 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return tuple(wrap(part) for part in result) if isinstance(result, tuple) else wrap(result)
 
 
-def _found(held: Held, shape: Shape, columns: int) -> Form:
+def _found(held: Held, shape: Shape, columns: int | None) -> Form:
     array = held.arrays[0]
     flat = np.flatnonzero(array)
-    index = np.repeat(flat, columns).reshape(shape) if columns else flat.reshape(shape)
-    return Gather(shape, array.shape, index)
+    index = flat if columns is None else np.repeat(flat, columns)
+    return Gather(shape, array.shape, index.reshape(shape))
 
 
 def copyto(session: Session, func: Any, args: Any, kwargs: Any) -> None:
