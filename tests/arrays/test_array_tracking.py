@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -513,3 +514,53 @@ def test_an_inner_call_hands_arrays_of_the_outer_call_back_tracked() -> None:
         return inner(3)[::-1]
 
     assert flat(wa.provenance(outer(X)), 0) == [3]
+
+
+def test_partials_callable_objects_and_generators() -> None:
+    class Doubled:
+        def __call__(self, x: Any) -> Any:
+            return x * 2
+
+    for function in (Doubled(), partial(np.multiply, 2.0)):
+        follow = wa.track(function)
+        assert flat(wa.provenance(follow(X)), 1, list(follow.last.inputs)[-1]) == [1]
+        assert follow.last.name in ("Doubled", "partial")
+
+    @wa.track
+    def each(x: Any) -> Any:
+        told = yield np.sort(x)[:1]
+        yield x[told]
+
+    x = X.copy()
+    made = each(x)
+    first = next(made)
+    x[1] = 100.0  # between two values the caller may do as it likes
+    second = made.send(3)
+    assert type(first) is np.ndarray and type(second) is np.float64
+    assert flat(wa.provenance(first), 0) == [1] and flat(wa.provenance(second), ()) == [3]
+
+    async def later(x: Any) -> Any:
+        return x
+
+    with pytest.raises(ArrayError, match="async"):
+        wa.track(later)
+
+
+def test_tracked_arrays_kept_from_another_call_are_doubted() -> None:
+    kept: list[Any] = []
+    wa.track(lambda x: kept.append(x * 2))(X)
+    for function in (lambda x: x[::-1] + kept[0], lambda y: y + kept[0]):
+        found = wa.provenance(wa.track(function)(X))
+        assert found.grade == "superset" and "another call" in found.notes[0]
+
+
+def test_two_maps_of_one_file_are_doubted(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    one, two = (np.load(tmp_path / "x.npy", mmap_mode="r+") for _ in range(2))
+
+    @wa.track
+    def f(x: Any, y: Any) -> Any:
+        x[0] = 7.0
+        return y + 0
+
+    assert wa.provenance(f(one, two)).grade == "superset"

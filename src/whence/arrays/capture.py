@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,13 @@ from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, tracked_in
 from whence.errors import ArrayError
 
-_arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
+_arrays: dict[int, _Known] = {}
 _scalars: OrderedDict[int, tuple[Any, Provenance]] = OrderedDict()
 _SCALARS_KEPT = 4096
 _prompt: list[weakref.ref[Session]] = []
 _named: weakref.WeakValueDictionary[str, Node] = weakref.WeakValueDictionary()
-_PLAIN = (np.ndarray, np.memmap)
+_PLAIN = frozenset({np.ndarray, np.memmap})
+_NESTING = frozenset({list, tuple, dict})
 _HARMLESS = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, type, slice)
 
 
@@ -79,8 +82,8 @@ def provenance(result: Any) -> Provenance:
         return Provenance(node, found, "array")
     if isinstance(result, np.ndarray):
         known = _arrays.get(id(result))
-        if known is not None and known[0]() is result:
-            return known[1]
+        if known is not None and known() is result:
+            return known.found
     else:
         kept = _scalars.get(id(result))
         if kept is not None and kept[0] is result:
@@ -92,19 +95,40 @@ def provenance(result: Any) -> Provenance:
     )
 
 
+def only(answers: Iterable[Provenance]) -> Provenance | tuple[Provenance, ...]:
+    """The answer, if there is one; else all of them."""
+    listed = tuple(answers)
+    return listed[0] if len(listed) == 1 else listed
+
+
 def remember(result: Any, found: Provenance) -> None:
     """Let `provenance(result)` find its answer as long as the array lives."""
     if isinstance(result, np.ndarray):
-        key = id(result)
-        _arrays[key] = (weakref.ref(result, partial(_forget, _arrays, key)), found)
+        known = _Known(result, _forget)
+        known.key, known.found = id(result), found
+        _arrays[known.key] = known
     elif isinstance(result, np.generic) and not isinstance(result, np.bool_):
         _scalars[id(result)] = (result, found)
         if len(_scalars) > _SCALARS_KEPT:
             _scalars.popitem(last=False)
 
 
-def _forget(known: dict[int, Any], key: int, _: Any) -> None:
-    known.pop(key, None)
+def _one_file(one: Array, two: Array) -> bool:
+    names = [getattr(array, "filename", None) for array in (one, two)]
+    writable = one.flags.writeable or two.flags.writeable
+    return bool(names[0] is not None and names[0] == names[1] and writable)
+
+
+class _Known(weakref.ref[Array]):
+    """An array that was handed out, and its provenance."""
+
+    __slots__ = ("found", "key")
+    key: int
+    found: Provenance
+
+
+def _forget(known: Any) -> None:
+    _arrays.pop(known.key, None)
 
 
 class TrackedFunction:
@@ -112,12 +136,14 @@ class TrackedFunction:
 
     def __init__(self, function: Callable[..., Any], follow: tuple[str, ...], views: Any) -> None:
         update_wrapper(self, function)
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
         self.function = function
         self.views = views
         self.last: Any = None
         package = (getattr(function, "__module__", None) or "").partition(".")[0]
         self._packages = frozenset({package, *follow}) - {"numpy", ""}
         self._names, self._rest = _parameters(function)
+        self._named = len(self._names)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else partial(self, instance)
@@ -132,7 +158,7 @@ class TrackedFunction:
             return self.function(*unwrapped(args), **unwrapped(kwargs))
         for value in args:
             kind = type(value)
-            if kind is TrackedArray or (kind in (list, tuple, dict) and tracked_in(value)):
+            if kind is TrackedArray or (kind in _NESTING and tracked_in(value)):
                 return self.function(*args, **kwargs)  # part of a larger tracked call
         if kwargs and tracked_in(kwargs):
             return self.function(*args, **kwargs)
@@ -143,102 +169,115 @@ class TrackedFunction:
     def run(self, args: Any, kwargs: Any) -> tuple[Any, Call]:
         """Call with tracking; gives the result and what was recorded."""
         call = Call(self)
-        own_args, own_kwargs = call.admit(args, kwargs)
-        session = call.session
+        own_args = call.admit(args)
+        own_kwargs = call.admit_named(kwargs) if kwargs else kwargs
+        if len(call.inputs) > 1:
+            call.link_inputs(own_args, own_kwargs)
         creation.enter()
-        token = creation.current.set(session)
+        token = creation.current.set(call)
         try:
             result = self.function(*own_args, **own_kwargs)
         finally:
             creation.current.reset(token)
             creation.leave()
         plain = call.hand_out(result)
-        session.release(call.shared)
-        self.last = call.answers[0] if len(call.answers) == 1 else tuple(call.answers)
+        if call.held:
+            call.release([*call.inputs.values(), *call.results])
+        answers = call.answers
+        self.last = answers[""] if "" in answers else only(answers.values())
         return plain, call
 
     def name_arguments(self, args: Any) -> list[str]:
-        """A name for every positional argument."""
+        """A name for every positional argument; there may be more names."""
         names = self._names
-        if len(args) <= len(names):
-            return names[: len(args)]
-        return names + [f"{self._rest}[{i}]" for i in range(len(args) - len(names))]
+        while len(names) < len(args):
+            names.append(f"{self._rest}[{len(names) - self._named}]")
+        return names
 
     def __repr__(self) -> str:
         return f"track({self.function!r})"
 
 
-class Call:
-    """One call under way: its session, its inputs, and the answers for its outputs."""
+class Call(Session):
+    """One call under way: what its arrays share, its inputs, and the answers for its outputs.
 
-    __slots__ = (
-        "answers",
-        "foreign",
-        "function",
-        "inputs",
-        "paths",
-        "session",
-        "shared",
-        "untracked",
-    )
+    It knows its inputs as they were given, not the tracked arrays, which know the call.
+    """
+
+    __slots__ = ("answers", "foreign", "function", "inputs", "results", "shapes", "untracked")
 
     def __init__(self, function: TrackedFunction) -> None:
+        Session.__init__(self, False, function._packages)
         self.function = function
-        self.session = Session(packages=function._packages)
-        self.inputs: dict[str, TrackedArray] = {}
-        self.foreign: list[tuple[Node, str]] = []
-        self.untracked: list[str] = []
-        self.shared: list[Any] = []
-        self.answers: list[Provenance] = []
-        self.paths: list[str] = []
+        self.inputs: dict[str, Array] = {}
+        self.shapes: dict[str, Shape] = {}
+        self.foreign: tuple[tuple[Node, str], ...] = ()
+        self.untracked: tuple[str, ...] = ()
+        self.results: list[Any] = []
+        self.answers: dict[str, Provenance] = {}
 
-    def admit(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    def admit(self, args: tuple[Any, ...]) -> list[Any]:
         """Arguments with tracked arrays in place of arrays."""
-        names = self.function.name_arguments(args)
-        own = [self._admit(a, n) for a, n in zip(args, names, strict=True)]
-        own_kwargs = {k: self._admit(v, k) for k, v in kwargs.items()} if kwargs else {}
-        if len(self.inputs) > 1:
-            self._link_inputs()
-        return own, own_kwargs
+        own: list[Any] = []
+        for value, name in zip(args, self.function.name_arguments(args)):  # noqa: B905 more names
+            if type(value) in _PLAIN:
+                self.inputs[name] = value
+                shape = self.shapes[name] = value.shape
+                own.append(TrackedArray(value, Node(shape, (), "input", name), self))
+            else:
+                own.append(self._admit(value, name))
+        return own
+
+    def admit_named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """As `admit`, for arguments given by name."""
+        return {name: self._admit(value, name) for name, value in kwargs.items()}
+
+    def link_inputs(self, own: list[Any], named: dict[str, Any]) -> None:
+        """Note which inputs share memory; arrays that own theirs share it with views alone."""
+        given = self.inputs.values()
+        for array in given:
+            if array.base is not None:
+                break
+        else:
+            if len(set(map(id, given))) == len(given):
+                return
+        listed = tracked_in([own, named])
+        for i, one in enumerate(listed):
+            for two in listed[i + 1 :]:
+                if np.may_share_memory(one.data_, two.data_):
+                    self.link(one, two)
+                elif _one_file(one.data_, two.data_):
+                    why = "two maps of one file: a write to one is not seen in the other"
+                    self.foreign += ((one.node_, why), (two.node_, why))
+
+    def _take(self, value: Array, name: str) -> TrackedArray:
+        self.inputs[name] = value
+        shape = self.shapes[name] = value.shape
+        return TrackedArray(value, Node(shape, (), "input", name), self)
 
     def _admit(self, value: Any, name: str) -> Any:
         kind = type(value)
         if kind in _PLAIN:
-            self.shared.append(value)
-            made = TrackedArray(value, Node(value.shape, (), "input", name), self.session)
-            self.inputs[name] = made
-            return made
+            return self._take(value, name)
         if isinstance(value, _HARMLESS):
             return value
         if isinstance(value, np.ndarray):
-            node = Node(value.shape, (), "input", name)
-            self.inputs[name] = TrackedArray(np.asarray(value), node, self.session)
+            node = self._take(np.asarray(value), name).node_
             label = f"{kind.__module__}.{kind.__name__}"
-            self.foreign.append((node, f"{name} is a {label}, which is not followed"))
+            self.foreign += ((node, f"{name} is a {label}, which is not followed"),)
             return value
         if kind is list or kind is tuple:
             return kind([self._admit(v, f"{name}[{i}]") for i, v in enumerate(value)])
         if kind is dict:
             return {k: self._admit(v, f"{name}[{k!r}]") for k, v in value.items()}
-        self.untracked.append(name)
+        self.untracked += (name,)
         return value
-
-    def _link_inputs(self) -> None:
-        listed = list(self.inputs.values())
-        for i, one in enumerate(listed):
-            for two in listed[i + 1 :]:
-                if np.may_share_memory(one.data_, two.data_):
-                    self.session.link(one, two)
-
-    def changed_inputs(self) -> bool:
-        """Whether an input was written to."""
-        return any(array.node_.label is None for array in self.inputs.values())
 
     def hand_out(self, result: Any, path: str = "") -> Any:
         """Plain results in place of tracked ones; each gets its provenance."""
         kind = type(result)
         if kind is TrackedArray:
-            if result.session_ is not self.session:  # of a call around this one
+            if result.session_ is not self:  # of a call around this one
                 return result
             data = result.data_[()] if result.scalar_ else result.data_
             self._answer(data, result.node_, path)
@@ -250,34 +289,58 @@ class Call:
             return kind(*(self.hand_out(r, f"{path}.{f}") for f, r in fields))
         if kind is dict:
             return {k: self.hand_out(v, f"{path}[{k!r}]") for k, v in result.items()}
+        if kind is GeneratorType:
+            return self._generated(result, path)
         return self._plain_result(result, path)
+
+    def _generated(self, values: Any, path: str) -> Any:
+        """What a generator gives, one by one; between two the caller may change its arrays."""
+        sent = None
+        for number in itertools.count():
+            creation.enter()
+            token = creation.current.set(self)
+            try:
+                value = values.send(sent)
+            except StopIteration as end:
+                return end.value
+            finally:
+                creation.current.reset(token)
+                creation.leave()
+            plain = self.hand_out(value, f"{path}[{number}]")
+            self.release([*self.inputs.values(), *self.results])
+            self.function.last = only(self.answers.values())
+            sent = yield plain
 
     def _plain_result(self, result: Any, path: str) -> Any:
         """Something that is not tracked: a constant, unless values left before."""
         if isinstance(result, np.ndarray | np.generic | int | float | complex):
             shape: Shape = np.shape(result)
-            self._answer(result, Node(shape, self.session.tainted(shape), "constant"), path)
+            self._answer(result, Node(shape, self.tainted(shape), "constant"), path)
         elif result is not None:
             what = f"the result{path} is a {type(result).__name__}, no array"
             self._answer(result, Node((), (), "unknown"), path, what)
         return result
 
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
-        shape = node.shape
-        node = with_steering(node, self.session)
-        if self.foreign:
-            extra = [
-                Edge(leaf, partial(everything, shape, leaf.shape), doubt=why)
-                for leaf, why in self.foreign
-            ]
-            node = Node(shape, [Edge(node, partial(identity, shape)), *extra], "result")
-        inputs = {name: array.data_.shape for name, array in self.inputs.items()}
-        name = f"{self.function.__name__}{path}"  # type: ignore[attr-defined]
-        found = Provenance(node, inputs, name, tuple(self.untracked), unknown)
-        self.answers.append(found)
-        self.paths.append(path)
-        self.shared.append(result)
+        if self.steering or self.left or self.foreign:
+            node = self._with_others(node)
+        name = self.function.__name__ + path
+        found = Provenance(node, self.shapes, name, self.untracked, unknown)
+        self.answers[path] = found
+        self.results.append(result)
         remember(result, found)
+
+    def _with_others(self, node: Node) -> Node:
+        """What is returned, with what has a say in everything."""
+        shape = node.shape
+        node = with_steering(node, self)
+        extra = [
+            Edge(leaf, partial(everything, shape, leaf.shape), doubt=why)
+            for leaf, why in self.foreign
+        ]
+        if not extra:
+            return node
+        return Node(shape, [Edge(node, partial(identity, shape)), *extra], "result")
 
 
 def with_steering(node: Node, session: Session) -> Node:
@@ -321,4 +384,6 @@ def track(
         return partial(track, follow=follow, views=views)
     if not callable(function):
         raise ArrayError(f"track expects a function, not {type(function).__name__}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ArrayError("async functions are not followed; track the functions that they call")
     return TrackedFunction(function, tuple(follow), views)

@@ -22,6 +22,7 @@ from whence.errors import ArrayError
 FORMAT = 1
 _PLAIN, _PLANES, _FILTER, _BINS, _FULL_BINS = range(5)
 _SMALL = 1 << 10
+_SAMPLES, _SAMPLE = 8, 1 << 11
 
 
 def encode(form: Form) -> bytes:
@@ -91,18 +92,19 @@ def _relative_where_usual(table: Boxes) -> Boxes:
 def _bit_planes(listed: Pairs) -> bytes | None:
     """A filter as one bit per input cell, or few bins as the bin's number per input cell."""
     size = math.prod(listed.in_shape)
-    breaks = int((np.diff(listed.inp) != 1).sum())
+    breaks = np.count_nonzero(listed.inp[1:] - listed.inp[:-1] != 1)
     if breaks < _SMALL or breaks * 64 < size:
         return None
     count = math.prod(listed.out_shape)
     labels = np.zeros(size, dtype=np.uint8)
-    rising = bool((np.diff(listed.inp) > 0).all())
-    if len(listed.out) == count and rising and bool((np.diff(listed.out) == 1).all()):
+    if len(listed.out) == count and _rising(listed.inp) and _rising(listed.out):
         labels[listed.inp] = 1
         planes, mode = 1, _FILTER
     elif count < 255:
-        labels[listed.inp] = listed.out + 1
-        if int((labels > 0).sum()) != len(listed.inp):
+        bins = listed.out.astype(np.uint8)
+        bins += 1
+        labels[listed.inp] = bins
+        if np.count_nonzero(labels) != len(listed.inp):
             return None
         full = bool(labels.all())
         labels -= full
@@ -110,9 +112,21 @@ def _bit_planes(listed: Pairs) -> bytes | None:
     else:
         return None
     packed = b"".join(np.packbits((labels >> p) & 1).tobytes() for p in range(planes))
-    small = zlib.compress(packed, 1)
-    best = min(b"\0" + packed, b"\1" + small, key=len)
+    best = b"\0" + packed
+    if _shrinks(packed):
+        best = min(best, b"\1" + zlib.compress(packed, 1), key=len)
     return bytes(_varints([mode, planes])) + best
+
+
+def _rising(flat: Ints) -> bool:
+    return bool((flat[1:] > flat[:-1]).all())
+
+
+def _shrinks(data: bytes) -> bool:
+    """Whether some of the data can be deflated, before all of it is tried."""
+    step = max(len(data) // _SAMPLES, _SAMPLE)
+    some = b"".join(data[at : at + _SAMPLE] for at in range(0, len(data), step))
+    return len(zlib.compress(some, 1)) < 0.98 * len(some)
 
 
 def _read_bits(stream: _Reader, mode: int, out_shape: Shape, in_shape: Shape) -> Pairs:

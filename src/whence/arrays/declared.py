@@ -11,11 +11,10 @@ import numpy as np
 from whence.arrays.forms import Form, pairs
 from whence.arrays.graph import Edge
 from whence.arrays.relation import Relation
-from whence.arrays.rules import RULES
 from whence.arrays.rules.base import all_cells, finish, name_of, plain_call
 from whence.arrays.rules.movement import elementwise, moved
 from whence.arrays.session import Session
-from whence.arrays.tracked import FunctionRule, TrackedArray, tracked_in
+from whence.arrays.tracked import RULES, FunctionRule, TrackedArray, tracked_in
 from whence.errors import ArrayError
 
 Declared = dict[int | str, Relation | tuple[Any, Any]]

@@ -5,20 +5,22 @@ An edge holds a rule; the rule becomes a relation the first time it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from whence.arrays.cells import Cells, Shape
 from whence.arrays.compose import compose
-from whence.arrays.forms import Form
+from whence.arrays.forms import Form, broadcast, identity
 from whence.arrays.query import backward
 
 Role = Literal["contributing", "influencing"]
 Grade = Literal["exact", "superset", "unknown"]
 Rule = Callable[[], Form]
 Found = TypeVar("Found")
+KEPT = "a tracked array kept from another call"
 
 
 class Step(NamedTuple, Generic[Found]):
@@ -81,7 +83,8 @@ class Node:
     `loose` says that values decided its shape, so that asking for the shape is looking at them.
     """
 
-    __slots__ = ("__weakref__", "edges", "label", "loose", "op", "shape")
+    __slots__ = ("__weakref__", "_edges", "label", "loose", "op", "shape")
+    _edges: tuple[Edge, ...]
 
     def __init__(
         self,
@@ -92,7 +95,12 @@ class Node:
         loose: bool = False,
     ) -> None:
         self.shape, self.op, self.label, self.loose = shape, op, label, loose
-        self.edges: tuple[Edge, ...] = tuple(edges)
+        self._edges = tuple(edges)
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """One for each array that the cells come from, and role."""
+        return self._edges
 
     def back(self, cells: Cells) -> Iterator[Step[Cells]]:
         """The cells behind some cells of this array, edge by edge."""
@@ -108,6 +116,33 @@ class Node:
             if id(edge.parent) in useful and (edge.contributing or role == "influencing"):
                 found = edge.form() if form is None else compose(form, edge.form())
                 yield Step(edge.parent, found, edge.contributing)
+
+
+class EachCell(Node):
+    """An array each of whose cells comes from the cells of `operands` that line up with it.
+
+    The most common kind, so it takes as little as can be; its edges are made when asked for.
+    """
+
+    __slots__ = ("operands",)
+
+    def __init__(self, shape: Shape, operands: Sequence[Node], op: str, loose: bool) -> None:
+        self.shape, self.op, self.label, self.loose = shape, op, None, loose
+        self.operands = operands
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """One for each operand."""
+        try:
+            return self._edges
+        except AttributeError:
+            self._edges = tuple(Edge(node, self._rule(node)) for node in self.operands)
+            return self._edges
+
+    def _rule(self, operand: Node) -> Rule:
+        if operand.shape == self.shape:
+            return partial(identity, self.shape)
+        return partial(broadcast, self.shape, operand.shape)
 
 
 def ordered(node: Node) -> list[Node]:
@@ -145,6 +180,9 @@ def doubts(node: Node, label: str | None = None) -> tuple[str, ...]:
         for edge in current.edges
         if edge.doubt and id(edge.parent) in useful
     ]
+    labels = [n.label for n in ordered(node) if n.label is not None and label in (None, n.label)]
+    if len(set(labels)) < len(labels):
+        found.append(KEPT)
     return tuple(dict.fromkeys(found))
 
 

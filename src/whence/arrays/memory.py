@@ -15,8 +15,10 @@ FOREIGN = 0
 def owner(array: Array) -> Any:
     """The object that owns an array's memory."""
     found: Any = array
-    while isinstance(found, np.ndarray) and found.base is not None:
-        found = found.base
+    while isinstance(base := getattr(found, "base", None), np.ndarray) or (
+        base is not None and isinstance(found, np.ndarray)
+    ):
+        found = base  # stride tricks put an object of their own in between
     return found
 
 

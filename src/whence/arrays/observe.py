@@ -58,7 +58,7 @@ class Inputs:
                 return False
             return True
 
-        named = [*zip(function.name_arguments(args), args, strict=True), *kwargs.items()]
+        named = [*zip(function.name_arguments(args), args), *kwargs.items()]  # noqa: B905 more names
         fine = all(take(value, name) for name, value in named)
         return cls(arrays, arguments) if fine and arrays else None
 
@@ -147,11 +147,10 @@ def observe(call: Call, exact: bool = False) -> list[Output] | None:
 
     With `exact`, relations taken from values are kept too: they hold for these values.
     """
-    session = call.session
-    if session.left or (session.steering and not exact) or call.foreign or call.changed_inputs():
+    if call.left or (call.steering and not exact) or call.foreign or call.changed:
         return None
     out = []
-    for answer, path in zip(call.answers, call.paths, strict=True):
+    for path, answer in call.answers.items():
         if answer.grade != "exact":
             return None
         parts = _static_parts(answer) if exact else _parts(answer)
@@ -333,7 +332,7 @@ def rebuild(
         node = _node(output, value, inputs)
         if node is None:
             return None
-        name = f"{function.__name__}{output.path}"  # type: ignore[attr-defined]
+        name = f"{function.__name__}{output.path}"
         answers.append(Provenance(node, shapes, name, view=kind))
     for output, answer in zip(outputs, answers, strict=True):
         remember(found[output.path], answer)

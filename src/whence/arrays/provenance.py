@@ -7,7 +7,7 @@ from typing import Any
 from whence.arrays import cells as cellset
 from whence.arrays.cells import Cells, Ints, Shape
 from whence.arrays.forms import empty
-from whence.arrays.graph import Grade, Node, Role, doubts, ordered
+from whence.arrays.graph import KEPT, Grade, Node, Role, doubts, leaves, ordered
 from whence.arrays.relation import Relation
 from whence.arrays.walks import Reached, relate, walk_backward, walk_forward
 from whence.errors import ArrayError, SelectionError, UnknownNameError
@@ -18,7 +18,7 @@ Indices = tuple[Ints, ...]
 class Provenance:
     """Backward and forward questions about one output; every answer has a grade."""
 
-    __slots__ = ("_node", "_relations", "inputs", "name", "shape", "unknown", "untracked", "view")
+    __slots__ = ("_node", "_relations", "inputs", "name", "unknown", "untracked", "view")
 
     def __init__(
         self,
@@ -31,13 +31,17 @@ class Provenance:
     ) -> None:
         self._node, self.inputs, self.name = node, inputs, name
         self.untracked, self.unknown, self.view = untracked, unknown, view
-        self.shape = node.shape
         self._relations: dict[tuple[str, str], Relation] = {}
 
     @property
     def node(self) -> Node:
         """What was recorded about the output."""
         return self._node
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the output."""
+        return self._node.shape
 
     @property
     def by_values(self) -> bool:
@@ -54,7 +58,10 @@ class Provenance:
     @property
     def notes(self) -> tuple[str, ...]:
         """The operations that keep the answer from being exact."""
-        return (self.unknown,) if self.unknown else doubts(self._node)
+        if self.unknown:
+            return (self.unknown,)
+        kept = (KEPT,) if leaves(self._node).keys() - self.inputs.keys() else ()
+        return tuple(dict.fromkeys((*doubts(self._node), *kept)))
 
     def backward(self, selector: Any = ..., role: Role = "contributing") -> dict[str, Indices]:
         """Index arrays of the input cells behind the chosen output cells, by input."""

@@ -53,13 +53,12 @@ def call_for_rows(
             "columns as arrays (run.array), and other objects with functools.partial"
         )
     columns = named_columns(result)
-    links = {name: link(array.data_) for name, array in call.inputs.items()}
+    links = {name: link(array) for name, array in call.inputs.items()}
     rows = len(next(iter(columns.values())))
     parts: list[Part] = []
     reasons: list[str] = []
-    answers = dict(zip(call.paths, call.answers, strict=True))
     for position, (name, path) in enumerate(zip(columns, _paths(result), strict=True)):
-        found = _found(answers, path, rows)
+        found = _found(call.answers, path, rows)
         made, why = _column_parts(found, position, links, rows, taken)
         parts += made
         reasons += [f"column {name!r}: {text}" for text in why]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.memory import FOREIGN, Array, Layout, block_of, layout, owner
 from whence.arrays.writes import Written
 
+_VIEWS_NOTED = 256
 Cover = Callable[[], Ints]  # gives the flat cells of a target that a write changed
 
 if TYPE_CHECKING:
@@ -25,26 +26,30 @@ if TYPE_CHECKING:
 class Session:
     """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
-    `frames` says that the arrays are columns of pandas frames.
+    `frames` says that the arrays are columns of pandas frames, `changed` that an input was written
+    to.
     """
 
     __slots__ = (
         "__weakref__",
         "aliases",
+        "changed",
         "frames",
         "held",
         "lasting",
         "left",
         "packages",
         "steering",
+        "views",
     )
 
     def __init__(
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
     ) -> None:
-        self.lasting, self.packages, self.frames = lasting, packages, frames
+        self.lasting, self.packages, self.frames, self.changed = lasting, packages, frames, False
         self.held: dict[int, list[Held]] = {}
-        self.aliases: dict[int, dict[int, weakref.ref[TrackedArray]]] = {}
+        self.aliases: dict[int, dict[int, ref[TrackedArray]]] = {}
+        self.views: list[tuple[ref[TrackedArray], ref[TrackedArray]]] = []
         self.left: list[tuple[Node, str]] = []
         self.steering: list[Node] = []
 
@@ -79,19 +84,33 @@ class Session:
         ]
 
     def link(self, one: TrackedArray, two: TrackedArray) -> None:
-        """Note that two tracked arrays share memory."""
-        family = self.aliases.setdefault(id(owner(one.data_)), {})
-        for array in (one, two):
-            key = id(array)
-            if key not in family:
-                family[key] = weakref.ref(array, partial(family.pop, key))
+        """Note that two tracked arrays share memory; what that means is found out by a write."""
+        self.views.append((ref(one), ref(two)))
+        if len(self.views) > _VIEWS_NOTED:
+            self._gather_views()
+
+    def _gather_views(self) -> None:
+        """Put the arrays that share memory and are still there into families, by its owner."""
+        for pair in self.views:
+            living = [array for array in (noted() for noted in pair) if array is not None]
+            if not living or not np.may_share_memory(living[0].data_, living[-1].data_):
+                continue
+            family = self.aliases.setdefault(id(owner(living[0].data_)), {})
+            for array in living:
+                key = id(array)
+                if key not in family:
+                    family[key] = ref(array, partial(family.pop, key))
+        self.views.clear()
 
     def overwrite(self, target: TrackedArray, node: Node, written: Cover | None) -> None:
         """Give `target` a new node after a write, and pass the change on to its aliases."""
+        self.changed = self.changed or target.node_.label is not None
         target.node_ = node
-        for ref in list(self.aliases.get(id(owner(target.data_)), {}).values()):
-            alias = ref()
+        self._gather_views()
+        for noted in list(self.aliases.get(id(owner(target.data_)), {}).values()):
+            alias = noted()
             if alias is not None and alias is not target:
+                self.changed = self.changed or alias.node_.label is not None
                 alias.node_ = _seen_through(alias, target, written)
 
     def before_write(self, target: Array) -> None:
@@ -133,7 +152,7 @@ def _seen_through(alias: TrackedArray, target: TrackedArray, written: Cover | No
         return _positions(here, there, mask)
 
     def fresh() -> Form:
-        return Gather(shape, target.data_.shape, positions())
+        return Gather(shape, there.shape, positions())
 
     def kept() -> Form:
         every = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)

@@ -17,16 +17,17 @@ FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str,
 class Hooks:
     """What tracked arrays call; the rules fill it in when they are imported."""
 
-    __slots__ = ("function", "get", "method", "put", "set_shape", "ufunc")
-    function: Callable[..., Any]
+    __slots__ = ("get", "method", "put", "set_part", "set_shape", "unknown")
     get: Callable[..., Any]
     method: Callable[..., Any]
     put: Callable[..., Any]
+    set_part: Callable[..., Any]
     set_shape: Callable[..., Any]
-    ufunc: Callable[..., Any]
+    unknown: FunctionRule
 
 
 hooks = Hooks()
+RULES: dict[Callable[..., Any], FunctionRule] = {}
 
 
 class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -41,13 +42,12 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     # NumPy's protocols
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return hooks.ufunc(self.session_, ufunc, method, inputs, kwargs)
+    __array_ufunc__: Callable[..., Any]  # set by the rules
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        return hooks.function(self.session_, func, args, kwargs)
+        return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
@@ -165,6 +165,19 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """As of ndarray."""
         return np.transpose(self)
 
+
+def _part(name: str) -> property:
+    def get(self: TrackedArray) -> Any:
+        return hooks.method(self, name)
+
+    def put(self: TrackedArray, value: Any) -> None:
+        hooks.set_part(self, name, value)
+
+    return property(get, put, doc="As of ndarray; setting it writes into the array.")
+
+
+for _name in ("flat", "imag", "real"):
+    setattr(TrackedArray, _name, _part(_name))
 
 _NESTING = frozenset({tuple, list, dict, slice})
 

@@ -276,7 +276,7 @@ class Views:
                     return result
         result, call = function.run(args, kwargs)
         self._take_in(learned, signature, call, inputs, found is not None)
-        self.store.save(digest, learned.to_document(digest, function.__name__))  # type: ignore[attr-defined]
+        self.store.save(digest, learned.to_document(digest, function.__name__))
         return result
 
     def _lookup(
@@ -328,4 +328,4 @@ class Views:
 
 def _settled(call: Call) -> bool:
     """Whether every answer is exact and no input was changed."""
-    return all(p.grade == "exact" for p in call.answers) and not call.changed_inputs()
+    return all(p.grade == "exact" for p in call.answers.values()) and not call.changed

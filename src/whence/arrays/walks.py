@@ -33,6 +33,10 @@ def walk_backward(node: Node, cells: Cells) -> dict[str, Reached]:
         mine = cellset.union(direct.pop(id(current), []), current.shape)
         other = cellset.union(steering.pop(id(current), []), current.shape)
         if current.label is not None:
+            known = out.get(current.label)
+            if known is not None and known.contributing.shape == current.shape:
+                mine = cellset.union([mine, known.contributing], current.shape)
+                other = cellset.union([other, known.influencing], current.shape)
             out[current.label] = Reached(mine, other.minus(mine))
         for step in current.back(mine) if not mine.is_empty() else ():
             target = direct if step.contributing else steering

@@ -326,17 +326,14 @@ class Trace(Mapping[str, SourceRows]):
         An Arrow table: run, step, operator, row and column of its output, and the row and column of
         its input; `*` stands for all columns. Steps are listed as the trace meets them.
         """
-        import pyarrow as pa
-
         how = How(self._tables, self._backward, self._names, 20)
         reader = CellReader(self._tables, how, limit)
         entries = (
-            {**entry, "input_row": render(entry["input_row"])}
+            {name: entry[name] for name in CELLS} | {"input_row": render(entry["input_row"])}
             for view, chosen in self._backward.followed
             for entry in reader.rows(view, chosen)
         )
-        found = list(islice(entries, limit))
-        return pa.table({name: [entry[name] for entry in found] for name in CELLS})
+        return self._tables.arrow_of(list(islice(entries, limit)), CELLS)
 
     def operators(self) -> list[OperatorCount]:
         """How many rows each operator handled on the way."""

@@ -12,7 +12,16 @@ from whence.archive import Dataset
 from whence.trace.steps import StepView
 from whence.trace.tables import LOCATOR, Tables, quoted
 
-CELLS = ("run", "step", "operator", "row", "column", "input_row", "input_column", "role")
+CELLS = {
+    "run": "VARCHAR",
+    "step": "BIGINT",
+    "operator": "VARCHAR",
+    "row": "BIGINT",
+    "column": "VARCHAR",
+    "input_row": "VARCHAR",
+    "input_column": "VARCHAR",
+    "role": "VARCHAR",
+}
 _ALL = "*"
 
 
@@ -110,7 +119,8 @@ class CellReader:
         where = f"k0 = '{found['token']}' AND {RANK} BETWEEN {found['lo']} AND {found['hi']}"
         sql = f"{self._tables.rows(dataset, names, where)} ORDER BY {RANK} LIMIT {self._limit}"
         rows = self._tables.arrow(sql, dataset).to_pylist()
-        return [(row[RANK], self._how.read(view, shape.element, row)) for row in rows]
+        expressions = self._how.read_all(view, shape.element, rows)
+        return [(row[RANK], made) for row, made in zip(rows, expressions, strict=True)]
 
 
 def _names(names: list[str], position: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -135,6 +135,23 @@ class Tables:
         name = self.fresh(stem)
         self.run(f"CREATE TEMP TABLE {name} AS {sql}", dataset)
         return name
+
+    def literal(self, stem: str, rows: list[Any], more: Mapping[str, str]) -> str:
+        """A temporary table of rows of plain values, in order; `more` columns are given as SQL."""
+        items = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in more.items())
+        name = self.fresh(stem)
+        sql = f"CREATE TEMP TABLE {name} AS SELECT unnest(r), {items} FROM (SELECT unnest(?) AS r)"
+        self._connection.execute(sql, [rows])
+        return name
+
+    def arrow_of(self, rows: list[Any], columns: Mapping[str, str]) -> Any:
+        """Rows of plain values as an Arrow table, by way of DuckDB: Arrow would import pandas."""
+        if not rows:
+            items = [f"NULL::{kind} AS {quoted(name)}" for name, kind in columns.items()]
+            return self.arrow(f"SELECT {', '.join(items)} WHERE false")
+        items = [f"r.{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in columns.items()]
+        sql = f"SELECT {', '.join(items)} FROM (SELECT unnest(?) AS r)"
+        return self._connection.sql(sql, params=[rows]).to_arrow_table()
 
     def scan(self, paths: Sequence[str]) -> str:
         """SQL that reads Parquet files, as what stands behind FROM."""

@@ -22,10 +22,8 @@ from whence.arrays.rules import (
 )
 from whence.arrays.rules.base import describe, verdict
 from whence.arrays.rules.fallback import unknown
-from whence.arrays.session import Session
-from whence.arrays.tracked import FunctionRule, hooks
+from whence.arrays.tracked import RULES, FunctionRule, TrackedArray, hooks
 
-RULES: dict[Callable[..., Any], FunctionRule] = {}
 FAMILY: dict[Callable[..., Any], str] = {}
 
 
@@ -121,12 +119,8 @@ _serve("matrix", linear.transform,
        np.fft)  # fmt: skip
 
 
-def apply(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a NumPy function on tracked arrays."""
-    rule: FunctionRule = RULES.get(func, unknown)
-    return rule(session, func, args, kwargs)
-
-
-hooks.function, hooks.ufunc = apply, ufuncs.call
+hooks.unknown = unknown
+TrackedArray.__array_ufunc__ = ufuncs.call
 hooks.get, hooks.put = indexing.get, indexing.put
 hooks.method, hooks.set_shape = methods.method_of, methods.set_shape
+hooks.set_part = methods.set_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from whence.arrays.forms import Form, broadcast, everything, identity
 from whence.arrays.graph import Edge, Node
 from whence.arrays.memory import Array, owner
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import FunctionRule, TrackedArray, is_tracked, raw, tracked_in
 
 Function = Callable[..., Any]
 
@@ -195,9 +195,36 @@ def store(
     return out
 
 
-def hold_plain(session: Session, value: Any) -> Any:
-    """Plain arrays inside arguments that a rule will look at later, safe from changes."""
-    return session.hold(value) if isinstance(value, np.ndarray) else session.hold(raw(value))
+def into_out(rule: FunctionRule) -> FunctionRule:
+    """`out=` for a rule that knows nothing of it: what is made is put there."""
+
+    @wraps(rule)
+    def call(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+        out = None
+        if "out" in kwargs:
+            out, kwargs = kwargs["out"], {k: v for k, v in kwargs.items() if k != "out"}
+        elif len(args) > 2 and "out" in getattr(_signature(func), "parameters", ()):
+            bound = bind(func, args, kwargs)
+            if bound["out"] is not None:
+                out, args, kwargs = bound.pop("out"), (), bound
+        made = rule(session, func, args, kwargs)
+        if out is None:
+            return made
+        target = raw(out)
+        session.before_write(target)
+        np.copyto(target, raw(made), casting="unsafe")
+        edges = [Edge(made.node_, partial(identity, target.shape))] if is_tracked(made) else []
+        return store(session, out, target, edges, name_of(func), (made,))
+
+    return call
+
+
+def lifted(session: Session, value: Any) -> TrackedArray:
+    """A value as a tracked array; one that is not tracked comes from nowhere, or from what left."""
+    if type(value) is TrackedArray:
+        return value
+    data = np.asarray(value)
+    return TrackedArray(data, Node(data.shape, session.tainted(data.shape), "constant"), session)
 
 
 def lanes(array: Array, axes: tuple[int, ...]) -> Array:

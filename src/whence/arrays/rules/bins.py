@@ -119,7 +119,8 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     result = plain_call(func, args, kwargs)
     shape = np.shape(result)
     held = session.hold(raw(x), raw(xp))
-    ends = (bound["left"] is not None, bound["right"] is not None)
+    left, right = bound["left"], bound["right"]
+    ends = (left is not None, right is not None)
     op = name_of(func)
     if bound["period"] is not None:
         doubt = f"{op} with period"
@@ -130,7 +131,10 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if type(operand) is TrackedArray:
             rule = partial(_knots, held, which, ends, shape)
             edges.append(Edge(operand.node_, rule, by_values=True))
-    edges += [same_cells(t, shape, False) for t in tracked_in(x)]
+        else:
+            edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(operand)]
+    edges += [all_cells(t, shape, doubt=f"{op} with ends") for t in tracked_in([left, right])]
+    edges += [same_cells(t, shape, False) for t in tracked_in(x) if t.data_.shape == shape]
     edges += [all_cells(t, shape, False) for t in tracked_in(xp)]
     return finish(session, result, edges, op, args)
 

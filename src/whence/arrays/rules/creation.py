@@ -127,24 +127,31 @@ def _wrappers() -> dict[str, Callable[..., Any]]:
 
 
 _replaced = _wrappers()
+_namespace = np.__dict__
 
 
 def enter() -> None:
     """Put the wrappers in place for the first tracked call."""
     global _running
-    with _lock:
+    _lock.acquire()  # not `with`, which takes three times as long
+    try:
         _running += 1
         if _running == 1:
-            np.__dict__.update(_replaced)
+            _namespace.update(_replaced)
+    finally:
+        _lock.release()
 
 
 def leave() -> None:
     """Take the wrappers away after the last tracked call."""
     global _running
-    with _lock:
+    _lock.acquire()
+    try:
         _running -= 1
         if _running == 0:
-            np.__dict__.update(_original)
+            _namespace.update(_original)
+    finally:
+        _lock.release()
 
 
 def blank_like(session: Session, func: Any, args: Any, kwargs: Any) -> Any:

@@ -9,13 +9,14 @@ import numpy as np
 
 from whence.arrays.annotated import annotate
 from whence.arrays.graph import Edge
-from whence.arrays.rules.base import all_cells, finish, name_of, plain_call
+from whence.arrays.rules.base import all_cells, finish, into_out, name_of, plain_call
 from whence.arrays.session import Session
 from whence.arrays.tracked import tracked_in
 
 ANNOTATED_LIMIT = 4096
 
 
+@into_out
 def unknown(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Run a function that has no rule."""
     operands = tracked_in([args, kwargs])

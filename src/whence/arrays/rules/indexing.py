@@ -142,16 +142,28 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(source)]
     if session.left and (type(source) is not TrackedArray or has_untracked(key)):
         edges += session.tainted(shape)
+    aligned = setter is not np.place and (setter is not operator.setitem or _is_one(source))
     edges += [
-        same_cells(k, shape, False) if k.data_.shape == shape else all_cells(k, shape, False)
+        same_cells(k, shape, False)
+        if aligned and _is_mask(k, shape)
+        else all_cells(k, shape, False)
         for k in tracked_in(key)
     ]
     session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
 
 
+def _is_mask(key: TrackedArray, shape: Shape) -> bool:
+    return bool(key.data_.dtype.kind == "b" and key.data_.shape == shape)
+
+
+def _is_one(value: Any) -> bool:
+    """Whether a value is the same for all cells: else a mask says which of its cells goes where."""
+    return bool(np.size(raw(value)) == 1)
+
+
 def _is_simple(session: Session, key: Any, source: Any, shape: Shape) -> bool:
     """Whether a write can go to the log: written cells come from the source, and keys steer all."""
-    if session.left or isinstance(key, str) or any(k.data_.shape == shape for k in tracked_in(key)):
+    if session.left or isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
         return False
     return type(source) is TrackedArray or not tracked_in(source)
 
@@ -235,7 +247,7 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array = args[0]
     result = plain_call(func, args, kwargs)
     held = session.hold(array.data_)
-    columns = array.data_.ndim if func is np.argwhere else 0
+    columns = array.data_.ndim if func is np.argwhere else None
 
     def wrap(part: Any) -> Any:
         rule = partial(_found, held, part.shape, columns)
@@ -245,17 +257,19 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return tuple(wrap(part) for part in result) if isinstance(result, tuple) else wrap(result)
 
 
-def _found(held: Held, shape: Shape, columns: int) -> Form:
+def _found(held: Held, shape: Shape, columns: int | None) -> Form:
     array = held.arrays[0]
     flat = np.flatnonzero(array)
-    index = np.repeat(flat, columns).reshape(shape) if columns else flat.reshape(shape)
-    return Gather(shape, array.shape, index)
+    index = flat if columns is None else np.repeat(flat, columns)
+    return Gather(shape, array.shape, index.reshape(shape))
 
 
 def copyto(session: Session, func: Any, args: Any, kwargs: Any) -> None:
     """`np.copyto(dst, src, where=…)`."""
     bound = bind(func, args, kwargs, ("dst", "src", "casting", "where"))
-    mask = bound.get("where", True)
+    mask, source = bound.get("where", True), raw(bound["src"])
+    none = source.reshape(-1)[:0] if isinstance(source, np.ndarray) else source
+    np.copyto(np.empty(0, raw(bound["dst"]).dtype), none, bound.get("casting", "same_kind"))
 
     def setter(target: Any, key: Any, value: Any) -> None:
         np.copyto(target, value, where=key, casting="unsafe")

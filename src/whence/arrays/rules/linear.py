@@ -27,6 +27,7 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    into_out,
     name_of,
     plain_call,
     shape_of,
@@ -184,10 +185,11 @@ def tensordot(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return product(session, func, (one, two), {"axes": axes}, [first, second])
 
 
+@into_out
 def einsum(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.einsum` with a subscripts string."""
     operands = args[1:]
-    if not isinstance(args[0], str) or kwargs.get("out") is not None:
+    if not isinstance(args[0], str):
         from whence.arrays.rules.fallback import unknown
 
         return unknown(session, func, args, kwargs)

@@ -80,15 +80,13 @@ def method_of(array: TrackedArray, name: str) -> Any:
 
 def set_shape(array: TrackedArray, shape: Any) -> None:
     """`a.shape = …` changes the array in place, not its cells."""
-    before = array.data_.shape
-    view = array.data_.view()
-    view.shape = shape
-    after: Shape = view.shape  # type: ignore[assignment]
-    old = TrackedArray(array.data_, array.node_, array.session_)
-    array.data_ = view
-    rule = partial(reshaped, after, before)
-    array.node_ = Node(after, [Edge(old.node_, rule)], "reshape")
-    array.session_.link(old, array)
+    session, data, node = array.session_, array.data_, array.node_
+    session.before_write(data)  # what is held keeps its shape
+    before = data.shape
+    data.shape = shape
+    after: Shape = data.shape  # type: ignore[assignment]
+    session.changed = True
+    array.node_ = Node(after, [Edge(node, partial(reshaped, after, before))], "reshape")
 
 
 def _same(array: TrackedArray, result: Any, op: str) -> Any:
@@ -201,9 +199,42 @@ def _to_numpy(array: TrackedArray, *_: Any, **__: Any) -> Any:
 
 
 def _flat(array: TrackedArray) -> Any:
-    if array.data_.flags.c_contiguous:
-        return array.reshape(-1)
-    return _flatten(array)
+    return array.reshape(-1) if array.data_.flags.c_contiguous else Flat(array)
+
+
+class Flat:
+    """`a.flat` of an array whose cells do not lie in order: writes go to the array."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: TrackedArray) -> None:
+        self.array = array
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array.flatten()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        where = np.arange(self.array.data_.size)[raw(key)]
+        np.put(self.array, where, value)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Any:
+        return iter(self.array.flatten())
+
+    def __len__(self) -> int:
+        return len(self.array.flatten())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.array.flatten().__array__(dtype, copy)
+
+
+def set_part(array: TrackedArray, name: str, value: Any) -> None:
+    """`a.flat = …`, `a.real = …` and `a.imag = …` write into the array."""
+    if name == "flat":
+        np.put(array, np.arange(array.data_.size), value)  # type: ignore[arg-type]
+    elif name == "imag" and array.data_.dtype.kind != "c":
+        raise TypeError("array does not have imaginary part to set")
+    else:
+        _ATTRIBUTES[name](array)[...] = value
 
 
 def _mt(array: TrackedArray) -> Any:

@@ -27,17 +27,20 @@ from whence.arrays.forms import (
     runs,
     separable,
 )
-from whence.arrays.graph import Edge, Held
+from whence.arrays.graph import EachCell, Edge, Held
 from whence.arrays.memory import Array
 from whence.arrays.rules.base import (
     all_cells,
     bind,
     finish,
+    into_out,
+    lifted,
     name_of,
     plain_call,
     same_cells,
     shape_of,
     steer,
+    store,
 )
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
@@ -195,6 +198,7 @@ def moved(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def selecting(*selectors: str) -> Any:
     """A rule for movements in which the arguments named only say which cells go where."""
 
+    @into_out
     def rule(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         bound = bind(func, args, kwargs)
         result = plain_call(func, args, kwargs)
@@ -285,11 +289,12 @@ def insert(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def roll(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.roll`, one or several axes."""
     bound = bind(func, args, kwargs)
-    array, shift, axis = bound["a"], bound["shift"], bound["axis"]
+    array, shift, axis = lifted(session, bound["a"]), bound["shift"], bound["axis"]
     result = plain_call(func, args, kwargs)
     shape = array.data_.shape
-    if tracked_in(shift) or not shape:
-        return finish(session, result, [all_cells(array, shape, doubt=name_of(func))], "roll", args)
+    if tracked_in([shift, axis]) or not shape:
+        edges = [all_cells(array, shape, doubt=name_of(func))]
+        return finish(session, result, steer(edges, [shift, axis], shape), "roll", args)
     shifts, axes = np.broadcast_arrays(shift, 0 if axis is None else axis)
     total: dict[int, int] = {}
     for amount, where in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
@@ -350,20 +355,29 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
-    if len(args) == 1 and not kwargs and type(args[0]) is TrackedArray:
-        result = func(args[0].data_)
-        return finish(session, result, [same_cells(args[0], shape_of(result))], func.__name__, args)
-    out = bind(func, args, kwargs).get("out") if kwargs or len(args) > 1 else None
-    operands = [t for t in tracked_in([args, kwargs]) if t is not out]
-    frozen = [TrackedArray(t.data_, t.node_, session) for t in operands]
+    if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
+        result, node = func(array.data_), array.node_
+        if type(result) is not np.ndarray:
+            edges = [same_cells(array, shape_of(result))]
+            return finish(session, result, edges, func.__name__, args)
+        if result is array.data_:
+            return array
+        each = EachCell(result.shape, (node,), func.__name__, node.loose)
+        made = TrackedArray(result, each, session)
+        if result.base is not None:
+            session.link(array, made)
+        return made
+    bound = bind(func, args, kwargs)
+    out = bound.pop("out", None)
+    if bound.get("copy") is False:  # np.nan_to_num in place
+        out = next(iter(bound.values()))
+    frozen = [TrackedArray(t.data_, t.node_, session) for t in tracked_in(bound)]
     if out is not None:
         session.before_write(raw(out))
     result = plain_call(func, args, kwargs)
     shape = shape_of(result)
     edges = [same_cells(t, shape) for t in frozen]
     if out is not None:
-        from whence.arrays.rules.base import store
-
         return store(session, out, result, edges, func.__name__, args)
     return finish(session, result, edges, func.__name__, args)
 
@@ -372,7 +386,7 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.pad`: copying modes move cells; computing modes are left to the fallback."""
     bound = bind(func, args, kwargs)
     mode = bound["mode"]
-    array = bound["array"]
+    array = lifted(session, bound["array"])
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "empty"):
         from whence.arrays.rules.fallback import unknown
 
@@ -387,6 +401,10 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         given = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in given]
     width = np.broadcast_to(np.asarray(given), (ndim, 2))
     edges = [Edge(array.node_, partial(_padded, result.shape, array.data_.shape, width, mode))]
+    edges += [
+        all_cells(t, result.shape, doubt="numpy.pad with constant_values")
+        for t in tracked_in(bound.get("constant_values"))
+    ]
     return finish(session, result, edges, "pad", args)
 
 

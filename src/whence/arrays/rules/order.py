@@ -16,6 +16,7 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    into_out,
     lanes,
     name_of,
     plain_call,
@@ -102,6 +103,7 @@ def _named(held: Held, in_shape: Shape, axis: int | None) -> Form:
     return Gather(at.shape, in_shape, index)
 
 
+@into_out
 def argextreme(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """argmax and argmin: the position comes from the winning cell; the lane steers."""
     bound = bind(func, args, kwargs)
@@ -124,10 +126,13 @@ def _argument(held: Held, in_shape: Shape, axes: tuple[int, ...], shape: Shape) 
     return Gather(shape, in_shape, index.reshape(shape))
 
 
+@into_out
 def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """median, percentile, quantile: the order statistics that carry weight contribute."""
     bound = bind(func, args, kwargs)
     array = bound["a"]
+    if bound.get("overwrite_input"):  # what is left there is nobody's business
+        args, kwargs = (), {k: v for k, v in bound.items() if k not in ("out", "overwrite_input")}
     result = plain_call(func, args, kwargs)
     share = raw(bound.get("q", 0.5))
     if func is np.percentile or func is np.nanpercentile:
@@ -146,11 +151,6 @@ def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     lane = partial(_quantile_lane, shape, array.data_.shape, axes, bound["keepdims"] is True)
     edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
     edges += [all_cells(t, shape) for t in tracked_in(bound.get("q"))]
-    out = bound.get("out")
-    if out is not None:
-        from whence.arrays.rules.base import store
-
-        return store(session, out, result, edges, op, args)
     return finish(session, result, edges, op, args)
 
 

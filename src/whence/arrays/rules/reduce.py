@@ -28,7 +28,9 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    into_out,
     lanes,
+    lifted,
     name_of,
     plain_call,
     positions,
@@ -186,7 +188,7 @@ def reduction(pick: Pick | None = None, nan: bool = False) -> Any:
             if nan:
                 lane = _lane(array, result, bound)
                 edges.append(Edge(nodes[id(array)], lane, False))
-        edges += _beside(array, bound, result)
+        edges += beside(array, bound, result)
         if out is not None:
             return store(session, out, result, edges, name_of(func), args)
         return finish(session, result, edges, name_of(func), args)
@@ -200,18 +202,22 @@ def _lane(array: TrackedArray, result: Any, bound: dict[str, Any]) -> Any:
     return partial(reduced, shape, array.data_.shape, axes, bound.get("keepdims") is True)
 
 
-def _beside(array: Any, bound: dict[str, Any], result: Any) -> list[Edge]:
+def beside(array: Any, bound: dict[str, Any], result: Any) -> list[Edge]:
     """Weights, starting values and the like: tracked arguments that take part in every cell."""
     edges = []
+    shape = np.shape(result)
     for name, value in bound.items():
-        if name in ("out", "where", "axis") or value is array:
+        if name in ("out", "axis") or value is array:
+            continue
+        if name == "where" and type(array) is TrackedArray:  # cell by cell
             continue
         for operand in tracked_in(value):
             doubt = f"{name} given as an array" if operand.data_.size > 1 else ""
-            edges.append(all_cells(operand, np.shape(result), doubt=doubt))
+            edges.append(all_cells(operand, shape, name != "where", doubt=doubt))
     return edges
 
 
+@into_out
 def ptp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Largest minus smallest: both winners contribute."""
     bound = bind(func, args, kwargs)
@@ -232,8 +238,6 @@ def ptp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         value = np.asarray(extreme(array.data_, axis=axes) if axes else array.data_)
         held = session.hold(array.data_, value, True)
         edges.append(Edge(array.node_, partial(winner, held, axes, shape), by_values=True))
-    if type(bound["out"]) is TrackedArray:
-        return store(session, bound["out"], result, edges, name_of(func), args)
     return finish(session, result, edges, name_of(func), args)
 
 
@@ -243,7 +247,7 @@ def scan(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     from whence.arrays.forms import reshaped
 
     bound = bind(func, args, kwargs)
-    array, axis = bound[next(iter(bound))], bound.get("axis")
+    array, axis = lifted(session, bound[next(iter(bound))]), bound.get("axis")
     out = bound.get("out")
     if out is not None:
         session.before_write(raw(out))

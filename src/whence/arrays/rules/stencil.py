@@ -26,6 +26,7 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    lifted,
     name_of,
     plain_call,
     shape_of,
@@ -83,6 +84,8 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     size = np.shape(raw(y))[axis]
     for operand in (y, x):
         if type(operand) is not TrackedArray:
+            doubt = f"{name_of(func)} of a list"
+            edges += [all_cells(t, shape, doubt=doubt) for t in tracked_in(operand)]
             continue
         data = operand.data_
         rule: partial[Form]
@@ -153,6 +156,8 @@ def ediff1d(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if type(operand) is TrackedArray:
             at = 0 if key == "to_begin" else total - operand.data_.size
             edges.append(Edge(operand.node_, partial(_flat_part, total, operand.data_.shape, at)))
+        else:
+            edges += [all_cells(t, (total,), doubt=f"{key} as a list") for t in tracked_in(operand)]
     return finish(session, result, edges, name_of(func), args)
 
 
@@ -173,20 +178,21 @@ def _flat_part(total: int, in_shape: Shape, at: int) -> Form:
 def unwrap(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.unwrap`: a cell plus whole turns; the cells before it only decide how many turns."""
     bound = bind(func, args, kwargs)
-    array, axis = bound["p"], bound["axis"]
+    array, axis = lifted(session, bound["p"]), bound["axis"]
     result = plain_call(func, args, kwargs)
     shape = result.shape
     edges = [
         Edge(array.node_, partial(identity, shape)),
         Edge(array.node_, partial(scanned, shape, axis), False),
     ]
+    edges += [all_cells(t, shape) for t in tracked_in([bound["discont"], bound["period"]])]
     return finish(session, result, edges, name_of(func), args)
 
 
 def gradient(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.gradient`, evenly spaced: the two neighbours; at the ends the cell and its neighbour."""
     axis, order = kwargs.get("axis"), kwargs.get("edge_order", 1)
-    array, spacing = args[0], args[1:]
+    array, spacing = lifted(session, args[0]), args[1:]
     if order != 1 or any(np.ndim(raw(s)) for s in spacing) or tracked_in(list(spacing)):
         from whence.arrays.rules.fallback import unknown
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
-from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.graph import EachCell, Edge, Held, Node
 from whence.arrays.memory import Array
-from whence.arrays.rules.base import finish, positions, same_cells, store
+from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
 from whence.arrays.rules.reduce import (
     Pick,
+    beside,
     reduce_edges,
     scanned,
     segments,
@@ -27,27 +28,50 @@ _PICKS: dict[np.ufunc, Pick] = {
     np.minimum: "min",
     np.fmin: "min",
 }
+_BLOCK = 1 << 14  # cells that the inner caches hold of both operands and the result
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
 
 
-def call(
+def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`__array_ufunc__`: run a ufunc (or one of its methods) and record where its cells are from.
+
+    An element-wise call that makes a new array, the common case, takes as few steps as can be.
+    """
+    session = self.session_
+    if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
+        return _other(session, ufunc, method, inputs, kwargs)
+    plain, operands, loose = [], [], False
+    for operand in inputs:
+        if type(operand) is TrackedArray:
+            node = operand.node_
+            operands.append(node)
+            loose = loose or node.loose
+            plain.append(operand.data_)
+        else:
+            plain.append(operand)
+    result = ufunc(*plain)
+    if type(result) is not np.ndarray:
+        return _wrap(session, ufunc, inputs, result)
+    node = EachCell(result.shape, operands, ufunc.__name__, loose)
+    return TrackedArray(result, node, session)
+
+
+def _other(
     session: Session, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Run a ufunc (or one of its methods) and record where the result comes from."""
-    if method == "__call__":
-        if ufunc.signature is not None:
+    match method:
+        case "__call__" if ufunc.signature is not None:
             from whence.arrays.rules.linear import gufunc
 
             return gufunc(session, ufunc, inputs, kwargs)
-        if kwargs and ("out" in kwargs or "where" in kwargs):
+        case "__call__" if "out" in kwargs or "where" in kwargs:
             return _call_out(session, ufunc, inputs, kwargs)
-        plain = [x.data_ if type(x) is TrackedArray else x for x in inputs]
-        result = ufunc(*plain, **kwargs)
-        if type(result) is np.ndarray and not session.left and ufunc not in CHOICES:
-            return _element_wise(session, ufunc, inputs, result)
-        return _wrap(session, ufunc, inputs, result)
-    match method:
+        case "__call__":
+            plain = [raw(x) for x in inputs]
+            if ufunc in CHOICES:
+                return _choice(session, ufunc, inputs, plain, kwargs)
+            return _wrap(session, ufunc, inputs, ufunc(*plain, **kwargs))
         case "reduce":
             return _reduce(session, ufunc, inputs, kwargs)
         case "accumulate":
@@ -62,31 +86,51 @@ def call(
             return NotImplemented
 
 
-def _element_wise(
-    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Array
-) -> TrackedArray:
-    """As `_wrap`, for a new array: the common case, with as few steps as can be."""
-    shape, loose = result.shape, False
-    edges = []
-    for operand in inputs:
-        if type(operand) is TrackedArray:
-            edges.append(same_cells(operand, shape))
-            loose = loose or operand.node_.loose
-    return TrackedArray(result, Node(shape, edges, ufunc.__name__, None, loose), session)
-
-
 def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Any) -> Any:
     if type(result) is tuple:
         return tuple(_wrap(session, ufunc, inputs, part) for part in result)
-    shape = result.shape if hasattr(result, "shape") else ()
-    if ufunc in CHOICES:
-        first = took_first(ufunc, raw(inputs[0]), raw(inputs[1]), result)
-        edges = choice_edges(ufunc, inputs, shape, first)
-    else:
-        edges = [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
     if not hasattr(result, "shape"):  # object arrays give Python objects
         result = np.asarray(result, dtype=object)
+    edges = [same_cells(x, result.shape) for x in inputs if type(x) is TrackedArray]
     return finish(session, result, edges, ufunc.__name__, inputs)
+
+
+def _choice(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], plain: list[Any], kwargs: Any
+) -> Any:
+    """The larger or smaller of two operands, and which of them it is, cell by cell."""
+    found = None if kwargs else _chosen_in_blocks(ufunc, *plain)
+    if found is None:
+        result = ufunc(*plain, **kwargs)
+        found = result, took_first(ufunc, plain[0], plain[1], result)
+    result, first = found
+    if not hasattr(result, "shape"):  # object arrays give Python objects
+        result = np.asarray(result, dtype=object)
+    edges = choice_edges(ufunc, inputs, result.shape, first)
+    return finish(session, result, edges, ufunc.__name__, inputs)
+
+
+def _chosen_in_blocks(ufunc: np.ufunc, one: Any, two: Any) -> tuple[Array, Array] | None:
+    """A large result and where it is the first operand's, found while both are in the caches."""
+    if type(one) is not np.ndarray or type(two) is not np.ndarray or one.size < 2 * _BLOCK:
+        return None
+    alike = one.shape == two.shape and one.dtype == two.dtype and one.dtype in _BITS
+    if not alike or not one.flags.c_contiguous or not two.flags.c_contiguous:
+        return None
+    result, first = np.empty(one.shape, one.dtype), np.empty(one.shape, bool)
+    bits = _BITS[one.dtype]
+    arrays = [a.reshape(-1) for a in (one, two, result, first)]
+    whole = one.size - one.size % _BLOCK
+    columns = [a[:whole].reshape(-1, _BLOCK) for a in arrays]
+    for a, b, c, a_bits, c_bits, same in zip(
+        *columns[:3], columns[0].view(bits), columns[2].view(bits), columns[3], strict=True
+    ):
+        ufunc(a, b, out=c)
+        np.equal(a_bits, c_bits, out=same)
+    a, b, c, same = (a[whole:] for a in arrays)
+    ufunc(a, b, out=c)
+    np.equal(a.view(bits), c.view(bits), out=same)
+    return result, first
 
 
 def choice_edges(
@@ -149,7 +193,7 @@ def _call_out(
         if target is not None:
             session.before_write(raw(target))
     old_inputs = tuple(_frozen(session, x, outs) for x in inputs)
-    edges = _edges(ufunc, old_inputs, _broadcast_shape(inputs, outs))
+    edges = _edges(ufunc, old_inputs, _broadcast_shape((*inputs, where), outs))
     plain = [raw(x) for x in inputs]
     result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
     results = result if isinstance(result, tuple) else (result,)
@@ -228,6 +272,7 @@ def _reduce(
     if type(array) is TrackedArray:
         pick = _PICKS.get(ufunc)
         edges = reduce_edges(session, array, plain, options, pick)
+    edges += beside(array, options, plain)
     if out is not None:
         raw(out)[...] = plain
         return store(session, out, plain, edges, f"{ufunc.__name__}.reduce", inputs)
@@ -278,13 +323,22 @@ def _reduceat(
 ) -> Any:
     array, indices = inputs[0], inputs[1]
     axis = kwargs.get("axis", inputs[2] if len(inputs) > 2 else 0)
+    out = _only(kwargs.get("out"))
+    node = array.node_ if type(array) is TrackedArray else None
+    if out is not None:
+        session.before_write(raw(out))
     result = ufunc.reduceat(*raw(inputs), **raw(kwargs))
+    op = f"{ufunc.__name__}.reduceat"
     edges = []
-    if type(array) is TrackedArray:
-        held = session.hold(raw(indices))
-        edges.append(Edge(array.node_, partial(segments, held, result.shape, array.shape, axis)))
+    if node is not None:
+        held = session.hold(np.array(raw(indices)))
+        rule = partial(segments, held, result.shape, node.shape, axis)
+        doubt = f"{op}, which picks one of a segment" if ufunc in CHOICES else ""
+        edges.append(Edge(node, rule, doubt=doubt))
     edges += [same_for(t, result.shape) for t in tracked_in(indices)]
-    return finish(session, result, edges, f"{ufunc.__name__}.reduceat", inputs)
+    if out is not None:
+        return store(session, out, result, edges, op, inputs)
+    return finish(session, result, edges, op, inputs)
 
 
 def same_for(operand: TrackedArray, shape: Shape) -> Edge:
@@ -304,12 +358,15 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
             session.escape(operand.node_, f"{ufunc.__name__}.at on a plain array")
         return
     shape = target.data_.shape
-    edges = [Edge(target.node_, partial(identity, shape))]
+    doubt = f"{ufunc.__name__}.at, which picks one of two" if ufunc in CHOICES else ""
+    edges = [Edge(target.node_, partial(identity, shape), doubt=doubt)]
+    if session.left and has_untracked(inputs[1:]):
+        edges += session.tainted(shape)
     held = session.hold(*(raw(key) if isinstance(key, tuple) else (raw(key),)))
     for value in inputs[2:]:
         if type(value) is TrackedArray:
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
-            edges.append(Edge(value.node_, rule, by_values=True))
+            edges.append(Edge(value.node_, rule, by_values=True, doubt=doubt))
     edges += [same_for(t, shape) for t in tracked_in(key)]
     session.overwrite(target, Node(shape, edges, f"{ufunc.__name__}.at"), None)
 
