@@ -50,6 +50,7 @@ class Sealer:
         self.id = layout.new_run_id()
         self._issued: list[str] = []
         self._digests: dict[str, tuple[int, str]] = {}
+        self._counts: dict[str, int] = {}
         self._done = False
 
     def __enter__(self) -> Self:
@@ -146,8 +147,22 @@ class Sealer:
                 f"({size} bytes now, {file.size} then); the run cannot be sealed"
             )
         name = file.path if not dataset.is_own else f"{dataset.location}/{file.path}"
-        count = file.rows if file.rows is not None else _row_count(path)
-        return RangeRow(0, count, name, file.size, file.modified, digest, dataset.id)
+        return RangeRow(
+            0, self._rows(file, path), name, file.size, file.modified, digest, dataset.id
+        )
+
+    def count(self, dataset: Dataset) -> int:
+        """The rows of a dataset, as its files tell."""
+        if dataset.rows is not None:
+            return dataset.rows
+        return sum(self._rows(file, path) for file, path in self._files(dataset))
+
+    def _rows(self, file: DataFile, path: str) -> int:
+        if file.rows is not None:
+            return file.rows
+        if path not in self._counts:
+            self._counts[path] = _row_count(path)
+        return self._counts[path]
 
     def digest(self, path: str) -> tuple[int, str]:
         """Size and digest of a file, computed once."""
