@@ -90,7 +90,7 @@ def seal_run(
     with Sealer(store, settings, progress) as sealer:
         known = next((row for row in sealer.chain if row.run == run.id), None)
         if known is not None:
-            refresh_head(store)  # it may have died before it was written
+            refresh_head(store, private)  # it may have died before it was written
             return from_row(known)
         ledger = _Ledger(sealer)
         steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]

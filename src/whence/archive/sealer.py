@@ -226,9 +226,9 @@ class Sealer:
                 connection, {**sections, "run": {"id": run.id, "name": run.name}}, own, key
             )
 
-        return self.finish(write)
+        return self.finish(write, key)
 
-    def finish(self, write: Callable[[Connection], SealRow]) -> SealRow:
+    def finish(self, write: Callable[[Connection], SealRow], key: Any = None) -> SealRow:
         """Do `write` in the transaction that ends this sealing, and write the head."""
 
         def all_of_it(connection: Connection) -> SealRow:
@@ -241,7 +241,7 @@ class Sealer:
 
         row = self._catalog.write(all_of_it)
         self._done = True
-        refresh_head(self.archive)
+        refresh_head(self.archive, key)
         return row
 
     def insert(
@@ -266,6 +266,7 @@ class Sealer:
         }
         for dataset, about in sections.get("sources", {}).items():
             about["catalog"] = seal.source_digest(connection, dataset)
+            about["description"] = seal.description_digest(connection, dataset)
         self._check_unchanged(sections, kind)
         sections["ledger"] = new_ledger(connection, chain)
         sections["seal"] = {
