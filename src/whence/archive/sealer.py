@@ -20,6 +20,7 @@ from typing import Any, Literal, Self
 
 from sqlalchemy import Connection, delete, insert, select
 
+from whence.algebra.canonical import record_columns
 from whence.archive import format_1, layout, ledger, seal, signing, writers
 from whence.archive.archive import Archive
 from whence.archive.digests import file_digest, json_digest
@@ -129,7 +130,8 @@ class Sealer:
         """The id range of each file of a dataset; a range without files has one."""
         rows: list[tuple[DataFile | None, RangeRow]]
         if dataset.kind == "range":
-            rows = [(None, RangeRow(0, dataset.rows or 0, dataset.location, 0, 0, "", dataset.id))]
+            whole = RangeRow(0, dataset.rows or 0, dataset.location, 0, 0, "", dataset.id, "")
+            rows = [(None, whole)]
         else:
             rows = [(file, self._range(dataset, file, path)) for file, path in self._files(dataset)]
         return self._catalog.write(
@@ -147,9 +149,12 @@ class Sealer:
                 f"({size} bytes now, {file.size} then); the run cannot be sealed"
             )
         name = file.path if not dataset.is_own else f"{dataset.location}/{file.path}"
-        return RangeRow(
-            0, self._rows(file, path), name, file.size, file.modified, digest, dataset.id
-        )
+        record = ""
+        if self.settings.scheme == "value":
+            columns = record_columns(dataset.schema, dataset.properties)
+            record = json_digest([[column, kind] for column, _, kind in columns])
+        count = self._rows(file, path)
+        return RangeRow(0, count, name, file.size, file.modified, digest, dataset.id, record)
 
     def count(self, dataset: Dataset) -> int:
         """The rows of a dataset, as its files tell."""
@@ -338,7 +343,8 @@ def label_entry(row: LabelRow) -> list[Any]:
 
 def range_entry(row: RangeRow) -> list[Any]:
     """An id range as seals hold it."""
-    return [row.start, row.count, row.path, row.size, row.modified, row.digest, row.dataset]
+    place = [row.path, row.size, row.modified, row.digest]
+    return [row.start, row.count, *place, row.dataset, row.record]
 
 
 def _datasets_of(run: Run) -> list[str]:
