@@ -8,20 +8,31 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whence.algebra.witness import Group, GroupShape
 from whence.archive import Archive, Dataset, Run, Step, merkle
+from whence.archive.digests import local_path
 from whence.archive.head import refresh_head
 from whence.archive.ledger import SealSettings, load_ranges
 from whence.archive.seal import Seal, from_row
-from whence.archive.sealer import Sealer
+from whence.archive.sealer import Sealer, SealKind
 from whence.archive.signing import load_key
-from whence.spark.rerun import Input
-from whence.spark.seal.job import SealJob
-from whence.spark.seal.settings import FileRange, LazyRows, NewLabel, SealStep, Settings
 from whence.trace.backward import Backward
+from whence.trace.seal.duck import DuckEngine
+from whence.trace.seal.job import Sealed, SealJob
+from whence.trace.seal.settings import Engine as SqlEngine
+from whence.trace.seal.settings import FileRange, LazyRows, NewLabel, SealStep
+from whence.trace.seal.work import Work
 from whence.trace.steps import StepView, step_view
-from whence.trace.tables import LOCATOR, Tables
+from whence.trace.tables import LOCATOR, Tables, check_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from whence.spark.rerun import Input
+
+SMALL_BYTES = 64 << 20
+"""So many bytes of datasets are sealed by DuckDB in this process; more than that by Spark."""
+SMALL_ROWS = 4_000_000
+SEEN_BYTES = 1 << 30
+"""So many bytes of stored nodes and edges are looked through by DuckDB."""
 
 Progress = Callable[[str], None]
 
@@ -72,8 +83,6 @@ def seal_run(
     progress: Progress,
 ) -> Seal:
     """Seal a run, after the runs that it builds on; a sealed run gives its seal."""
-    from whence.spark.gateway import Gateway
-
     store = tables.archive
     private = None if key is None else load_key(key)
     for earlier in _builds_on(store, run):
@@ -81,28 +90,59 @@ def seal_run(
     with Sealer(store, settings, progress) as sealer:
         known = next((row for row in sealer.chain if row.run == run.id), None)
         if known is not None:
-            refresh_head(store)  # it may have died before it was written
+            refresh_head(store, private)  # it may have died before it was written
             return from_row(known)
-        ledger = _Ledger(sealer, engine)
+        ledger = _Ledger(sealer)
         steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]
-        chosen = Settings(
-            sealer.settings.scheme, sealer.settings.bits, sealer.settings.leaf_digests
-        )
-        done = SealJob(Gateway(engine.session), chosen, ledger, progress).run(steps)
+        work = Work(_sql_engine(tables, engine, ledger, steps), sealer.settings, ledger)
+        done = SealJob(work, progress).run(steps)
         progress("sealing")
-        datasets, outputs = [], []
-        if done.nodes is not None:
-            datasets.append(sealer.written(ledger.written[done.nodes], "nodes", {}))
-        if done.edges is not None:
-            datasets.append(sealer.written(ledger.written[done.edges], "edges", {}))
-        if done.uses is not None:
-            datasets.append(sealer.written(ledger.written[done.uses], "uses", {}))
-        for step, sealed in zip(run.steps, done.steps, strict=True):
-            about = {"output": step.output}
-            datasets.append(sealer.written(ledger.written[sealed.roots], "roots", about))
-            root = merkle.root(sealed.chunks).hex()
-            outputs.append({"dataset": step.output, "rows": sealed.rows, "root": root})
-        return from_row(sealer.commit(run, datasets, outputs, private))
+        return from_row(sealer.commit(run, *_written(sealer, ledger, run, done), private))
+
+
+def _written(
+    sealer: Sealer, ledger: _Ledger, run: Run, done: Sealed
+) -> tuple[list[Dataset], list[dict[str, Any]]]:
+    """What was written, as datasets, and what the seal says of the run's outputs."""
+    datasets, outputs = [], []
+    segments: dict[SealKind, str | None] = {
+        "nodes": done.nodes,
+        "edges": done.edges,
+        "uses": done.uses,
+    }
+    for kind, folder in segments.items():
+        if folder is not None:
+            datasets.append(sealer.written(ledger.written[folder], kind, {}))
+    for step, sealed in zip(run.steps, done.steps, strict=True):
+        about = {"output": step.output}
+        datasets.append(sealer.written(ledger.written[sealed.roots], "roots", about))
+        root = merkle.root(sealed.chunks).hex()
+        outputs.append({"dataset": step.output, "rows": sealed.rows, "root": root})
+    return datasets, outputs
+
+
+def _sql_engine(
+    tables: Tables, engine: Engine, ledger: _Ledger, steps: Sequence[SealStep]
+) -> SqlEngine:
+    """DuckDB for what one machine holds, Spark for what is more, or lies elsewhere."""
+    store = tables.archive
+    used = {d.id: d for step in steps for d in (step.output, *step.datasets.values())}
+    known = store.datasets()
+    paths = [store.location, *(path for d in used.values() for path in store.file_paths(d))]
+    held = sum(d.bytes for d in known if d.kind in ("nodes", "edges"))
+    total = sum(d.bytes for d in used.values())
+    if (
+        total <= SMALL_BYTES
+        and held <= SEEN_BYTES
+        and all(local_path(path) is not None for path in paths)
+        and all(d.files or d.kind == "range" for d in used.values())
+        and sum(ledger.count(d) for d in used.values()) <= SMALL_ROWS
+    ):
+        return DuckEngine(tables.fork())
+    from whence.spark.gateway import Gateway
+    from whence.spark.seal import SparkEngine
+
+    return SparkEngine(Gateway(engine.session), engine.input, total)
 
 
 def _builds_on(store: Archive, run: Run) -> list[Run]:
@@ -129,15 +169,16 @@ def _seal_step(tables: Tables, engine: Engine, view: StepView) -> SealStep:
     lazy = None
     if isinstance(view.shape, Group) and view.shape.slot == "":
         lazy = _lazy_rows(tables, backward, view, output)
-    found = engine.input(output)
+    datasets = [store.dataset(i) for i in dict.fromkeys(view.inputs.values())]
+    for dataset in (output, *datasets):
+        check_source(dataset)
     return SealStep(
         plan=view.plan,
         shape=view.shape,
         inputs=view.inputs,
-        datasets={i: engine.input(store.dataset(i)) for i in dict.fromkeys(view.inputs.values())},
+        datasets={dataset.id: dataset for dataset in datasets},
         code=view.step.document.get("code") or {},
-        output=found.stored,
-        paths=found.paths,
+        output=output,
         groups=groups,
         lazy=lazy,
     )
@@ -165,8 +206,8 @@ def _lazy_rows(tables: Tables, backward: Backward, view: StepView, output: Datas
 class _Ledger:
     """The archive, as Spark's side of sealing sees it."""
 
-    def __init__(self, sealer: Sealer, engine: Engine) -> None:
-        self._sealer, self._engine = sealer, engine
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
         self._store = sealer.archive
         self._known = self._store.datasets()
         self.written: dict[str, str] = {}
@@ -186,6 +227,10 @@ class _Ledger:
     def reserve(self, count: int) -> int:
         return self._sealer.reserve(count)
 
+    def count(self, dataset: Dataset) -> int:
+        """The rows of a dataset."""
+        return self._sealer.count(dataset)
+
     def parts(self, kind: Literal["nodes", "edges"]) -> Sequence[str]:
         found = [dataset for dataset in self._known if dataset.kind == kind]
         return [path for dataset in found for path in self._store.file_paths(dataset)]
@@ -196,16 +241,17 @@ class _Ledger:
                 return self._store.file_paths(found)
         return None
 
-    def locate(self, ids: Sequence[int]) -> Sequence[tuple[Any, Sequence[FileRange]]]:
+    def locate(self, ids: Sequence[int]) -> Sequence[tuple[Dataset, Sequence[FileRange]]]:
         wanted = sorted(ids)
         held: dict[str, set[int]] = {}
         for row in self._store.catalog.read(load_ranges):
             if any(row.start <= i < row.start + max(row.count, 1) for i in wanted):
                 held.setdefault(row.dataset, set()).add(row.start)
-        answer: list[tuple[Any, Sequence[FileRange]]] = []
+        answer: list[tuple[Dataset, Sequence[FileRange]]] = []
         for dataset in held:
             try:
-                found = self._engine.input(self._store.dataset(dataset))
+                found = self._store.dataset(dataset)
+                check_source(found)
                 answer.append((found, self.ranges(dataset)))
             except (OSError, LookupError):  # changed or gone: its rows equal no others
                 continue

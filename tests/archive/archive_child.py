@@ -6,8 +6,10 @@
     hold      the writer writes files and then waits for ever
     full N    the writer may write files of at most N bytes, and tries a run with more
     many N    the writer commits N runs
+    seal N    the writer seals every second run, from the N-th on
+    seal-and-hold N   the writer takes the sealer's place, writes a file and waits for ever
 
-Answers, one per line: start PID, commit ID, begun ID, lines N, error TYPE MESSAGE, end.
+Answers, one per line: start PID, commit ID, sealed ID, begun ID, lines N, error TYPE MESSAGE, end.
 """
 
 import importlib
@@ -79,6 +81,23 @@ def obey(archive: Archive, order: str, number: int) -> None:
         case "many":
             for _ in range(number):
                 say("commit", write_run(archive).id)
+        case "seal" | "seal-and-hold":
+            seal_some(archive, number, order != "seal")
+
+
+def seal_some(archive: Archive, number: int, hold: bool) -> None:
+    from sealing_kit import seal_picked  # here, since most writers seal nothing
+
+    from whence.archive.sealer import Sealer
+
+    for run in archive.runs()[number::2]:
+        (source,) = (archive.dataset(found) for found in run.steps[0].inputs)
+        with Sealer(archive) as sealer:
+            if hold:
+                Path(sealer.folder()[1]).mkdir(parents=True)
+                say("begun", sealer.id)
+                time.sleep(3600)
+            say("sealed", seal_picked(sealer, run, source).id)
 
 
 def writer_process(place: Place, order: str, number: int) -> None:

@@ -1,8 +1,11 @@
 """Sealing on every catalog: one sealer at a time, nothing lost, nothing stored twice."""
 
+import dataclasses
 import json
 import os
+import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +33,13 @@ from sqlalchemy import text, update
 from test_archive_gc import dead_pid
 
 from whence.archive import Archive, Dataset, Run
-from whence.archive.head import refresh_head
+from whence.archive.digests import canonical_json
+from whence.archive.head import read_head, refresh_head
 from whence.archive.ledger import SealSettings
 from whence.archive.ledger import seals as seal_table
 from whence.archive.seal import to_row
 from whence.archive.sealer import Sealer
-from whence.archive.signing import load_key, new_key
+from whence.archive.signing import load_key, new_key, public_hex
 from whence.archive.verify import verify
 from whence.errors import SelectionError, SourceChangedError
 from whence.sealed import Sealed
@@ -98,6 +102,43 @@ def test_two_sealers_at_once(place: Place, tmp_path: Path) -> None:
     assert failed == []
     assert {row.run for row in seals(archive)} == {run.id for run in runs}
     assert sorted(stored_tokens(archive)) == sorted(expected_tokens([[1, 2, 3]], 8))
+    assert findings(archive) == []
+
+
+def test_two_processes_seal_at_once(
+    place: Place, tmp_path: Path, new_child: Callable[[Place], Any]
+) -> None:
+    """Each its own half of the runs, over the same rows: a chain without gaps, each node once."""
+    archive = place.open(create=True)
+    source = write_source(tmp_path / "source")
+    runs = [pick_run(archive, source, f"run{i}", [i, i + 1, 3]) for i in range(4)]
+    children = [new_child(place), new_child(place)]
+    for number, child in enumerate(children):
+        child.order(f"seal {number}")
+    for child in children:
+        assert [words for words in child.rest() if words[0] != "sealed"] == []
+    assert [row.number for row in seals(archive)] == [1, 2, 3, 4]
+    assert {row.run for row in seals(archive)} == {run.id for run in runs}
+    picked = [[i, i + 1, 3] for i in range(4)]
+    assert sorted(stored_tokens(archive)) == sorted(expected_tokens(picked, 8))
+    assert findings(archive) == []
+
+
+def test_a_killed_sealer_is_in_nobodys_way(
+    place: Place, tmp_path: Path, new_child: Callable[[Place], Any]
+) -> None:
+    archive = place.open(create=True)
+    source = write_source(tmp_path / "source")
+    pick_run(archive, source, "late", [1])
+    child = new_child(place)
+    pid = child.order("seal-and-hold 0")
+    assert child.line()[0] == "begun"
+    os.kill(pid, signal.SIGKILL)
+    assert child.rest() == []
+    child.order("seal 0")
+    assert [words[0] for words in child.rest()] == ["sealed"]
+    assert len(seals(archive)) == 1
+    assert archive.gc(grace_seconds=0).count == 1
     assert findings(archive) == []
 
 
@@ -167,6 +208,24 @@ def test_a_later_seal_does_not_make_tampering_good(
     assert any(found.startswith("seal 2: source 'rows' is not") for found in findings(archive))
 
 
+def test_what_is_said_of_a_source_is_covered(archive: Archive, tmp_path: Path) -> None:
+    """A later run may say it anew, and its seal covers that; nobody else may."""
+    source = write_source(tmp_path / "source")
+    sealed_pick(archive, source, "one", [1])
+    for column, value in (("name", "other"), ("schema", "{}"), ("properties", '{"x": 1}')):
+        change = f"UPDATE datasets SET {column} = '{value}' WHERE kind = 'source'"
+        archive.catalog.write(lambda c, sql=change: c.execute(text(sql)))
+        assert any("name, schema or properties" in found for found in findings(archive)), column
+    renamed = dataclasses.replace(source, name="renamed")
+    run = pick_run(archive, renamed, "two", [2])
+    report, _, _ = verify(archive.location, catalog=archive.catalog.url)
+    assert report.ok
+    assert any("not covered" in note for note in report.notes)
+    with Sealer(archive) as sealer:
+        seal_picked(sealer, run, renamed)
+    assert findings(archive) == []
+
+
 def test_segments_under_no_seal_are_noticed(archive: Archive, tmp_path: Path) -> None:
     sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
     (held,) = [d for d in archive.datasets() if d.kind == "edges"]
@@ -231,6 +290,35 @@ def test_a_signed_chain_stays_signed(archive: Archive, tmp_path: Path) -> None:
         sealed_pick(archive, source, "two", [2])
     sealed_pick(archive, source, "three", [3], key=load_key(tmp_path / "key.pem"))
     assert findings(archive, public_key=public) == []
+
+
+def test_the_head_of_a_signed_chain_is_signed(archive: Archive, tmp_path: Path) -> None:
+    """Without the key nobody can cut the chain and let the head name what is left."""
+    source = write_source(tmp_path / "source")
+    new_key(tmp_path / "key.pem")
+    key, other = load_key(tmp_path / "key.pem"), tmp_path / "other.pem"
+    new_key(other)
+    sealed_pick(archive, source, "one", [1], key=key)
+    sealed_pick(archive, source, "two", [2], key=key)
+    head = read_head(archive)
+    assert head is not None
+    for change, said in (
+        ({"signature": head["signature"].upper()}, "its signature is wrong"),
+        ({"signature": "00" * 64}, "its signature is wrong"),
+        ({"signer": public_hex(load_key(other))}, "another key"),
+        ({"signature": None}, "does not say what a head says"),
+    ):
+        text = canonical_json({**head, **change}).decode() + "\n"
+        archive.storage.write_text("head.json", text)
+        assert any(said in found for found in findings(archive)), change
+    unsigned = {k: v for k, v in head.items() if k not in ("signer", "signature")}
+    archive.storage.write_text("head.json", canonical_json(unsigned).decode() + "\n")
+    assert any("it is not signed" in found for found in findings(archive))
+    (Path(archive.location) / "head.json").unlink()
+    refresh_head(archive)  # without the key none is written
+    assert read_head(archive) is None
+    refresh_head(archive, key)
+    assert findings(archive) == []
 
 
 def test_a_seal_is_asked_for_by_enough_of_its_id(archive: Archive, tmp_path: Path) -> None:

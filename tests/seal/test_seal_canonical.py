@@ -57,7 +57,7 @@ DIGESTS = [
 def utc(spark: Any) -> Any:
     """A session set as sealing sets its own."""
     from whence.spark.gateway import Gateway
-    from whence.spark.seal.job import SETTINGS
+    from whence.spark.seal import SETTINGS
 
     session = Gateway(spark).session
     for name, value in SETTINGS.items():

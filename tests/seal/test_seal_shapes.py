@@ -148,6 +148,26 @@ def test_what_names_a_source_row(spark: Any, tmp_path: Path, scheme: str, source
     assert archive.sealed.verify(tokens=True).ok
 
 
+def test_one_file_read_with_other_columns(spark: Any, tmp_path: Path) -> None:
+    """Under the value scheme its rows are other records, with nodes of their own."""
+    path = str(tmp_path / "t")
+    spark.range(3).selectExpr("id", "id * 2 AS b").coalesce(1).write.parquet(path)
+    for name, read in (("wide", spark.read), ("narrow", spark.read.schema("id long"))):
+        frame = read.parquet(path).where("id > 0")
+        whence.capture(frame, name=name, archive=tmp_path / "a", mode="eager", seal=True)
+    spark.createDataFrame([(7, 8, 9)], "id long, b long, c long").write.mode("append").parquet(path)
+    frame = spark.read.option("mergeSchema", True).parquet(path)
+    whence.capture(frame, name="grown", archive=tmp_path / "a", mode="eager", seal=True)
+    archive = whence.open(tmp_path / "a")
+    assert archive.sealed.verify(tokens=True).findings == []
+    assert len(archive.sealed.find(form="source")) == 2 + 2 + 4
+    assert [len(archive.run(name).trace()["t"]) for name in ("wide", "narrow", "grown")] == [
+        2,
+        2,
+        4,
+    ]
+
+
 def test_an_archive_without_seals_says_so(spark: Any, tmp_path: Path) -> None:
     whence.capture(spark.range(1), archive=tmp_path)
     archive = whence.open(tmp_path)

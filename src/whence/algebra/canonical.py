@@ -189,9 +189,7 @@ class _Writer:
         return "'" + text + "'"
 
     def joined(self, parts: Sequence[str]) -> str:
-        if self._spark:
-            return f"concat({', '.join(parts)})"
-        return "(" + " || ".join(parts) + ")"
+        return f"concat({', '.join(parts)})"
 
     def value(self, x: str, kind: Type, column: str, depth: int) -> str:
         """SQL that is never null: a null has a spelling of its own."""

@@ -59,6 +59,9 @@ class Expected:
             told = f"{what} {name!r} is not what an earlier seal covers: it had changed"
             tell(f"seal {seal.number}", told)
         known.update({k: v for k, v in entries.items() if forgets or k not in known})
+        for key, entry in entries.items():
+            if "description" in entry:  # each run that reads a source describes it anew
+                known[key] = {**known[key], "description": entry["description"]}
 
     def _forget(self, forgotten: Mapping[str, Any]) -> None:
         for run in forgotten["runs"]:

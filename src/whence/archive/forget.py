@@ -131,7 +131,7 @@ def commit(
         }
         return sealer.insert(connection, sections, own, key, kind="forget")
 
-    row = sealer.finish(write)
+    row = sealer.finish(write, key)
     archive.gone([*removed, *(source.id for source in going.sources)])
     for dataset_id in removed:
         archive.storage.remove(layout.folder(dataset_id))

@@ -2,7 +2,8 @@
 
 The chain alone cannot tell that its end was cut off, nor the catalog that bytes between its rows
 were changed. The head, in the archive's folder, says both. SQLite counts its transactions in the
-file, so a catalog that was written to after the seal is told from one that was tampered with.
+file, so a catalog that was written to after the seal is told from one that was tampered with. Where
+the last seal is signed the head is, so that nobody without the key can let it name another seal.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.archive import layout, ledger
+from whence.archive import layout, ledger, signing
 from whence.archive.digests import canonical_json, digest
 from whence.archive.ledger import SealRow
 
@@ -44,13 +45,16 @@ def catalog_file(archive: Any) -> CatalogFile | None:
     return CatalogFile(digest(data), counter, counter == int.from_bytes(data[_VALID_FOR], "big"))
 
 
-def refresh_head(archive: Any) -> None:
+def refresh_head(archive: Any, key: Any = None) -> None:
     """Let the head file name the last seal, also where another sealer comes between.
 
-    A head that names it stays as it is: what was done to the catalog since must still show.
+    A head that names it stays as it is: what was done to the catalog since must still show. Without
+    the key, that of a signed seal is not written: one without a signature says nothing.
     """
     while _named(archive) != (last := archive.catalog.read(ledger.load_seals)[-1]).id:
-        _write_head(archive, last)
+        if key is None and last.signature is not None:
+            return
+        _write_head(archive, last, key)
 
 
 def _named(archive: Any) -> Any:
@@ -62,14 +66,17 @@ def _named(archive: Any) -> Any:
     return None if head is None else head.get("seal")
 
 
-def _write_head(archive: Any, row: SealRow) -> None:
+def _write_head(archive: Any, row: SealRow, key: Any) -> None:
     found = catalog_file(archive)
-    head = {
+    head: dict[str, Any] = {
         "archive": archive.catalog.archive_id,
         "seal": row.id,
         "number": row.number,
         "catalog": None if found is None else {"sha256": found.digest, "counter": found.counter},
     }
+    if key is not None:
+        head["signer"] = signing.public_hex(key)
+        head["signature"] = signing.sign_head(key, canonical_json(head))
     archive.storage.write_text(HEAD, canonical_json(head).decode() + "\n")
 
 

@@ -6,7 +6,7 @@ They are made when an archive is first sealed; an archive without them has no se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -63,7 +63,9 @@ ranges = Table(
     Column("digest", Text, nullable=False),
     # The dataset that first brought it: how the file is read.
     Column("dataset", Text, nullable=False),
-    UniqueConstraint("path", "size", "modified", "digest"),
+    # Which columns the tokens of its rows cover: read with others, its rows are other nodes.
+    Column("record", Text, nullable=False),
+    UniqueConstraint("path", "size", "modified", "digest", "record"),
 )
 seals = Table(
     "seals",
@@ -121,6 +123,7 @@ class RangeRow:
     modified: int
     digest: str
     dataset: str
+    record: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,20 +226,12 @@ def range_of(connection: Connection, wanted: RangeRow) -> RangeRow:
         ranges.c.size == wanted.size,
         ranges.c.modified == wanted.modified,
         ranges.c.digest == wanted.digest,
+        ranges.c.record == wanted.record,
     )
     found = connection.execute(chosen).first()
     if found is not None:
         return RangeRow(*found)
-    start = reserve(connection, max(wanted.count, 1))
-    row = RangeRow(
-        start,
-        wanted.count,
-        wanted.path,
-        wanted.size,
-        wanted.modified,
-        wanted.digest,
-        wanted.dataset,
-    )
+    row = replace(wanted, start=reserve(connection, max(wanted.count, 1)))
     values: dict[str, Any] = {column.name: getattr(row, column.name) for column in ranges.columns}
     connection.execute(insert(ranges), values)
     return row

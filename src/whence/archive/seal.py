@@ -151,3 +151,11 @@ def source_digest(connection: Connection, dataset: str) -> str:
     files = select(listed.c.path, listed.c.slot, listed.c.size, listed.c.modified)
     found = connection.execute(files.where(listed.c.dataset == dataset).order_by(listed.c.position))
     return json_digest([None if row is None else list(row), [list(file) for file in found]])
+
+
+def description_digest(connection: Connection, dataset: str) -> str:
+    """A digest of what the catalog says of a source and each run that reads it says anew."""
+    table = format_1.datasets
+    columns = (table.c.name, table.c.schema, table.c.rows, table.c.bytes, table.c.properties)
+    row = connection.execute(select(*columns).where(table.c.id == dataset)).first()
+    return json_digest(None if row is None else list(row))

@@ -20,6 +20,7 @@ from typing import Any, Literal, Self
 
 from sqlalchemy import Connection, delete, insert, select
 
+from whence.algebra.canonical import record_columns
 from whence.archive import format_1, layout, ledger, seal, signing, writers
 from whence.archive.archive import Archive
 from whence.archive.digests import file_digest, json_digest
@@ -50,6 +51,7 @@ class Sealer:
         self.id = layout.new_run_id()
         self._issued: list[str] = []
         self._digests: dict[str, tuple[int, str]] = {}
+        self._counts: dict[str, int] = {}
         self._done = False
 
     def __enter__(self) -> Self:
@@ -128,7 +130,8 @@ class Sealer:
         """The id range of each file of a dataset; a range without files has one."""
         rows: list[tuple[DataFile | None, RangeRow]]
         if dataset.kind == "range":
-            rows = [(None, RangeRow(0, dataset.rows or 0, dataset.location, 0, 0, "", dataset.id))]
+            whole = RangeRow(0, dataset.rows or 0, dataset.location, 0, 0, "", dataset.id, "")
+            rows = [(None, whole)]
         else:
             rows = [(file, self._range(dataset, file, path)) for file, path in self._files(dataset)]
         return self._catalog.write(
@@ -146,8 +149,25 @@ class Sealer:
                 f"({size} bytes now, {file.size} then); the run cannot be sealed"
             )
         name = file.path if not dataset.is_own else f"{dataset.location}/{file.path}"
-        count = file.rows if file.rows is not None else _row_count(path)
-        return RangeRow(0, count, name, file.size, file.modified, digest, dataset.id)
+        record = ""
+        if self.settings.scheme == "value":
+            columns = record_columns(dataset.schema, dataset.properties)
+            record = json_digest([[column, kind] for column, _, kind in columns])
+        count = self._rows(file, path)
+        return RangeRow(0, count, name, file.size, file.modified, digest, dataset.id, record)
+
+    def count(self, dataset: Dataset) -> int:
+        """The rows of a dataset, as its files tell."""
+        if dataset.rows is not None:
+            return dataset.rows
+        return sum(self._rows(file, path) for file, path in self._files(dataset))
+
+    def _rows(self, file: DataFile, path: str) -> int:
+        if file.rows is not None:
+            return file.rows
+        if path not in self._counts:
+            self._counts[path] = _row_count(path)
+        return self._counts[path]
 
     def digest(self, path: str) -> tuple[int, str]:
         """Size and digest of a file, computed once."""
@@ -211,9 +231,9 @@ class Sealer:
                 connection, {**sections, "run": {"id": run.id, "name": run.name}}, own, key
             )
 
-        return self.finish(write)
+        return self.finish(write, key)
 
-    def finish(self, write: Callable[[Connection], SealRow]) -> SealRow:
+    def finish(self, write: Callable[[Connection], SealRow], key: Any = None) -> SealRow:
         """Do `write` in the transaction that ends this sealing, and write the head."""
 
         def all_of_it(connection: Connection) -> SealRow:
@@ -226,7 +246,7 @@ class Sealer:
 
         row = self._catalog.write(all_of_it)
         self._done = True
-        refresh_head(self.archive)
+        refresh_head(self.archive, key)
         return row
 
     def insert(
@@ -251,6 +271,7 @@ class Sealer:
         }
         for dataset, about in sections.get("sources", {}).items():
             about["catalog"] = seal.source_digest(connection, dataset)
+            about["description"] = seal.description_digest(connection, dataset)
         self._check_unchanged(sections, kind)
         sections["ledger"] = new_ledger(connection, chain)
         sections["seal"] = {
@@ -322,7 +343,8 @@ def label_entry(row: LabelRow) -> list[Any]:
 
 def range_entry(row: RangeRow) -> list[Any]:
     """An id range as seals hold it."""
-    return [row.start, row.count, row.path, row.size, row.modified, row.digest, row.dataset]
+    place = [row.path, row.size, row.modified, row.digest]
+    return [row.start, row.count, *place, row.dataset, row.record]
 
 
 def _datasets_of(run: Run) -> list[str]:

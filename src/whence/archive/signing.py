@@ -8,6 +8,9 @@ from typing import Any
 
 from whence.errors import ArchiveError
 
+# What is signed tells what it is, so that no signature can stand for another.
+_SEAL, _HEAD = b"whence seal 1\n", b"whence head 1\n"
+
 
 def new_key(path: str | os.PathLike[str]) -> str:
     """Make a private key in a file that only its owner can read; its public key, in hex."""
@@ -51,17 +54,31 @@ def public_hex(key: Any) -> str:
 
 def sign(key: Any, seal: str) -> str:
     """The signature of a seal's id, in hex."""
-    return str(key.sign(b"whence seal 1\n" + bytes.fromhex(seal)).hex())
+    return str(key.sign(_SEAL + bytes.fromhex(seal)).hex())
+
+
+def sign_head(key: Any, head: bytes) -> str:
+    """The signature of what a head file says, in hex."""
+    return str(key.sign(_HEAD + head).hex())
 
 
 def is_signed(public: str, seal: str, signature: str) -> bool:
     """Whether a signature of a seal's id is that of a public key."""
+    return _is_signed(public, _SEAL + bytes.fromhex(seal), signature)
+
+
+def is_head_signed(public: str, head: bytes, signature: str) -> bool:
+    """Whether a signature of what a head file says is that of a public key."""
+    return _is_signed(public, _HEAD + head, signature)
+
+
+def _is_signed(public: str, data: bytes, signature: str) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), b"whence seal 1\n" + bytes.fromhex(seal))
+        key.verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return bytes.fromhex(signature).hex() == signature  # it has one spelling

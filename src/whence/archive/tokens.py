@@ -1,4 +1,4 @@
-"""The formulas of tokens in Python; `whence.spark.seal.sql` has the same ones as SQL."""
+"""The formulas of tokens in Python; `whence.trace.seal.formulas` has the same ones as SQL."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ finding says what is wrong and where; a note says what is not covered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 from whence.archive import format_1, layout, ledger, signing
 from whence.archive import seal as seals
 from whence.archive.archive import Archive
-from whence.archive.digests import file_digest
+from whence.archive.digests import canonical_json, file_digest
 from whence.archive.expected import Expected
 from whence.archive.head import HEAD, CatalogFile, catalog_file, read_head
 from whence.archive.model import SEAL_KINDS
@@ -85,7 +85,7 @@ def verify(
         return report, None, expected
     progress("checking the chain")
     _chain(archive, chain, report, expected, public_key, expect)
-    _guarded(report, "head.json", lambda: _head(archive, chain, report))
+    _guarded(report, "head.json", lambda: _head(archive, chain, report, public_key))
     progress("checking the catalog")
     _guarded(
         report, "catalog", lambda: archive.catalog.read(lambda c: _catalog(c, report, expected))
@@ -163,7 +163,12 @@ def _signature(seal: Seal, where: str, report: Verification, public_key: str | N
         report.add(where, "its signature is wrong")
 
 
-def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verification) -> None:
+def _head(
+    archive: Archive,
+    chain: Sequence[ledger.SealRow],
+    report: Verification,
+    public_key: str | None,
+) -> None:
     """The head file names the last seal and the bytes of the catalog's file."""
     try:
         head = read_head(archive)
@@ -177,10 +182,13 @@ def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verificatio
     if head is None:
         report.add(HEAD, "it is missing, so seals may have been cut off; `whence seal` writes it")
         return
-    if set(head) != {"archive", "seal", "number", "catalog"}:
+    last = chain[-1]
+    signature = head.pop("signature", None)
+    said = {"archive", "seal", "number", "catalog"} | ({"signer"} if signature else set())
+    if set(head) != said:
         report.add(HEAD, "it is damaged: it does not say what a head says")
         return
-    last = chain[-1]
+    _head_signature(head, signature, chain, report, public_key)
     if head["archive"] != archive.catalog.archive_id:
         report.add(HEAD, "it belongs to another archive")
     if (head["seal"], head["number"]) != (last.id, last.number):
@@ -195,6 +203,25 @@ def _head(archive: Archive, chain: Sequence[ledger.SealRow], report: Verificatio
         report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
     elif found is not None:
         _catalog_bytes(found, head["catalog"], report)
+
+
+def _head_signature(
+    head: Mapping[str, Any],
+    signature: Any,
+    chain: Sequence[ledger.SealRow],
+    report: Verification,
+    public_key: str | None,
+) -> None:
+    """Whether a head over signed seals is signed, with the key of one of them."""
+    signers = {seals.from_row(row).sections["seal"]["signer"] for row in chain} - {None}
+    if signature is None:
+        if chain[-1].signature is not None:
+            report.add(HEAD, "it is not signed, and the last seal is: it was written by another")
+        return
+    if head["signer"] not in ({public_key.lower()} if public_key else signers):
+        report.add(HEAD, f"it is signed with another key: {str(head['signer'])[:16]}…")
+    elif not signing.is_head_signed(head["signer"], canonical_json(head), signature):
+        report.add(HEAD, "its signature is wrong")
 
 
 def _catalog_bytes(found: CatalogFile, sealed: Any, report: Verification) -> None:
@@ -235,6 +262,7 @@ def _catalog(connection: Connection, report: Verification, expected: Expected) -
     for dataset, about in expected.sources.items():
         if seals.source_digest(connection, dataset) != about["catalog"]:
             report.add(f"source {about['name']!r}", "its entry in the catalog has changed")
+        _description(connection, dataset, about, stored - set(expected.runs), report)
     table = format_1.datasets
     found = connection.execute(select(table.c.id, table.c.kind).where(table.c.kind.in_(SEAL_KINDS)))
     for dataset, kind in found:
@@ -242,6 +270,24 @@ def _catalog(connection: Connection, report: Verification, expected: Expected) -
             report.add(f"dataset {dataset}", f"these {kind} are under no seal: they were added")
     if expected.runs or expected.labels:
         _ledger(connection, report, expected)
+
+
+def _description(
+    connection: Connection, dataset: str, about: Any, unsealed: set[str], report: Verification
+) -> None:
+    """Name, schema and properties of a source are as sealed, or as a later run renewed them."""
+    if about.get("description") in (None, seals.description_digest(connection, dataset)):
+        return
+    links = format_1.step_datasets
+    found = connection.execute(select(links.c.run).where(links.c.dataset == dataset)).scalars()
+    where = f"source {about['name']!r}"
+    if unsealed & set(found):
+        report.notes.append(
+            f"{where} was read again by a run that is not sealed, so its name and schema are not "
+            "covered"
+        )
+    else:
+        report.add(where, "its name, schema or properties in the catalog have changed")
 
 
 def _ledger(connection: Connection, report: Verification, expected: Expected) -> None:

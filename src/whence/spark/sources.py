@@ -153,12 +153,13 @@ class Leaves:
         digest = files_fingerprint(numbered)
         relation = found.node.relation()
         partitions = [str(n) for n in relation.partitionSchema().fieldNames()]
+        schema = str(relation.schema().json())  # read with another one, it is another source
         return Stored(
-            id=fingerprint(["source", found.location, digest]),
+            id=fingerprint(["source", found.location, digest, schema]),
             kind="source",
             name=name,
             location=found.location,
-            schema=str(relation.schema().json()),
+            schema=schema,
             fingerprint=digest,
             files=tuple(numbered),
             properties={"slot": text, "partitions": partitions},

@@ -71,17 +71,18 @@ def _equal(tables: Tables, dataset: Dataset, digests: Sequence[str]) -> list[int
 def _by_place(table: PTable, source: Dataset, locators: Sequence[int]) -> list[int]:
     mask = ROW_MASK
     slots = {file.slot: file for file in source.files}
-    starts = {(row.path, row.size, row.modified): row.start for row in table.ranges}
-    answer = []
+    starts: dict[tuple[str, int, int], list[int]] = {}  # several, if read with other columns
+    for row in table.ranges:
+        starts.setdefault((row.path, row.size, row.modified), []).append(row.start)
+    answer: list[int] = []
     for locator in locators:
         if source.kind == "range":
-            start = starts.get((source.location, 0, 0))
+            place = (source.location, 0, 0)
         else:
             file = slots[locator >> ROW_BITS]
             path = f"{source.location}/{file.path}" if source.is_own else file.path
-            start = starts.get((path, file.size, file.modified))
-        if start is not None:
-            answer.append(start + (locator & mask))
+            place = (path, file.size, file.modified)
+        answer += [start + (locator & mask) for start in starts.get(place, ())]
     return answer
 
 

@@ -1,4 +1,4 @@
-"""What sealing is told, and what it asks of the archive."""
+"""What sealing is told, and what it asks of the archive and of an engine."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from whence.algebra.canonical import Dialect
 from whence.algebra.witness import GroupShape, Witness
+from whence.archive import Dataset
 from whence.plan import Operator
-from whence.spark.rerun import Input
-from whence.spark.stored import Stored
 
 Scheme = Literal["value", "origin", "content"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How an archive's tokens are made; the same for all of its seals."""
-
-    scheme: Scheme = "value"
-    bits: int = 256
-    leaf_digests: bool = True
+Kind = Literal["nodes", "edges", "roots"]
+ROW_ID = "__row"
+"""What tells the rows of a frame apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +33,10 @@ class SealStep:
     plan: Operator
     shape: Witness
     inputs: Mapping[str, str]
-    datasets: Mapping[str, Input]
+    datasets: Mapping[str, Dataset]
     """By dataset id."""
     code: Mapping[str, Sequence[str]]
-    output: Stored
-    paths: Sequence[str]
+    output: Dataset
     groups: Callable[[str], tuple[Sequence[str], GroupShape]]
     lazy: LazyRows | None = None
 
@@ -56,11 +49,6 @@ class NewLabel:
     form: Literal["joint", "one", "bag"]
     parts: int
     text: str
-
-    @property
-    def shape(self) -> str:
-        """Form and number of parts: with the digest they tell labels apart."""
-        return f"{self.form}/{self.parts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +85,53 @@ class Ledger(Protocol):
         """The files that say which node each row of a sealed output is; None if it is not."""
         ...
 
-    def locate(self, ids: Sequence[int]) -> Sequence[tuple[Any, Sequence[FileRange]]]:
-        """Inputs, with the ranges of theirs that hold these ids, as far as they are unchanged."""
+    def locate(self, ids: Sequence[int]) -> Sequence[tuple[Dataset, Sequence[FileRange]]]:
+        """Datasets, with the ranges of theirs that hold these ids, as far as they are unchanged."""
         ...
 
     def folder(self, kind: str) -> str:
         """A new folder to write to."""
+        ...
+
+
+class Engine(Protocol):
+    """What runs the SQL of sealing: DuckDB or Spark."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL it takes."""
+        ...
+
+    def run(self, sql: str) -> list[Any]:
+        """All rows that SQL gives."""
+        ...
+
+    def table(self, stem: str, sql: str) -> str:
+        """A temporary table with the answer to a query, computed once; its name."""
+        ...
+
+    def rows(self, dataset: Dataset) -> str:
+        """What stands behind FROM: the rows of a dataset, each with its locator."""
+        ...
+
+    def stored(self, kind: Kind, paths: Sequence[str]) -> str:
+        """What stands behind FROM: what earlier seals wrote, or this one."""
+        ...
+
+    def members(self, paths: Sequence[str]) -> str:
+        """What stands behind FROM: members of groups, told apart by `__row`."""
+        ...
+
+    def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
+        """What stands behind FROM: rows with an `id` in this order; and how many there are."""
+        ...
+
+    def write(self, sql: str, folder: str, order: Sequence[str]) -> None:
+        """Write rows in order, so that their numbers are stored as small differences."""
+        ...
+
+    def chunks(self, sql: str) -> list[tuple[int, int, int, bytes]]:
+        """Slot, number, rows and Merkle root of each chunk, from locators and leaves (`leaf`)."""
         ...
 
 

@@ -1,0 +1,85 @@
+"""DuckDB as the engine of sealing, for runs that one machine holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from whence.algebra.canonical import CHUNK, Dialect
+from whence.algebra.locators import ROW_BITS, ROW_MASK
+from whence.archive import Dataset, merkle
+from whence.trace.seal.settings import ROW_ID, Kind
+from whence.trace.tables import LOCATOR, Tables, local, text
+
+# As Spark writes them; parts of a file are small, so that a look-up can pass over them.
+_WRITTEN = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 100000"
+_EMPTY: dict[Kind, str] = {
+    "nodes": "0::BIGINT AS id, 0 AS label, ''::BLOB AS digest",
+    "edges": "0::BIGINT AS input, 0 AS label, 0 AS index, 0::BIGINT AS derived, "
+    "0::BIGINT AS times, true AS contributes",
+    "roots": "0::BIGINT AS row, 0::BIGINT AS node",
+}
+
+
+class DuckEngine:
+    """Runs the SQL of sealing in this process."""
+
+    dialect: Dialect = "duckdb"
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def run(self, sql: str) -> list[Any]:
+        """All rows that SQL gives."""
+        return self._tables.run(sql)
+
+    def table(self, stem: str, sql: str) -> str:
+        """A temporary table with the answer to a query; its name."""
+        return self._tables.table(stem, sql)
+
+    def rows(self, dataset: Dataset) -> str:
+        """The rows of a dataset, each with its locator."""
+        return f"({self._tables.rows(dataset)})"
+
+    def stored(self, kind: Kind, paths: Sequence[str]) -> str:
+        """What seals wrote."""
+        if not paths:
+            return f"(SELECT {_EMPTY[kind]} WHERE false)"
+        return self._tables.scan([local(path) for path in paths])
+
+    def members(self, paths: Sequence[str]) -> str:
+        """Members of groups, told apart by `__row`."""
+        listed = ", ".join(text(local(path)) for path in paths)
+        row = f"filename || ':' || CAST(file_row_number AS VARCHAR) AS {ROW_ID}"
+        scan = f"read_parquet([{listed}], filename = true, file_row_number = true)"
+        return f"(SELECT * EXCLUDE (filename, file_row_number), {row} FROM {scan})"
+
+    def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
+        """Rows with an `id` in this order; and how many there are."""
+        place = f"row_number() OVER (ORDER BY {order}) - 1"
+        name = self.table("numbered", f"SELECT n.*, {place} AS place FROM ({sql}) AS n")
+        count = self._tables.count(name)
+        start = reserve(count)
+        return f"(SELECT * EXCLUDE (place), {start} + place AS id FROM {name})", count
+
+    def write(self, sql: str, folder: str, order: Sequence[str]) -> None:
+        """Write rows in order to one file."""
+        path = Path(local(folder))
+        path.mkdir(parents=True)
+        ordered = f"SELECT * FROM ({sql}) AS w ORDER BY {', '.join(order)}"
+        target = text(str(path / "part-0.parquet"))
+        self._tables.run(f"COPY ({ordered}) TO {target} ({_WRITTEN})")
+
+    def chunks(self, sql: str) -> list[tuple[int, int, int, bytes]]:
+        """Slot, number, rows and Merkle root of each chunk of an output."""
+        rows = self._tables.arrow(f"SELECT {LOCATOR}, leaf FROM ({sql}) AS l ORDER BY {LOCATOR}")
+        pairs = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
+        found = []
+        for number, chunk in groupby(pairs, key=lambda pair: pair[0] // CHUNK):
+            leaves = [leaf for _, leaf in chunk]
+            locator = number * CHUNK
+            place = (locator >> ROW_BITS, (locator & ROW_MASK) // CHUNK)
+            found.append((*place, len(leaves), merkle.root(leaves)))
+        return found

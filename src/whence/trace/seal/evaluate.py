@@ -1,0 +1,301 @@
+"""Evaluating derivations: each row of a scope gets the hash of its node, bottom up.
+
+A scope is a frame (what stands behind FROM) with slots, and in `__row` what tells its rows apart.
+Each part of a derivation adds columns to it. What nodes and edges there are is read off the
+finished scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import assert_never
+
+from whence.algebra.witness import GroupShape, slots
+from whence.plan.labels import Label
+from whence.trace.seal import frames
+from whence.trace.seal.bags import BagHashes
+from whence.trace.seal.derivation import (
+    Bag,
+    Branch,
+    Derivation,
+    Empty,
+    Joint,
+    Leaf,
+    Nesting,
+    Pick,
+)
+from whence.trace.seal.formulas import shortened
+from whence.trace.seal.settings import ROW_ID, NewLabel, SealStep
+from whence.trace.seal.work import CONTRIBUTES, Met, Work, union
+from whence.trace.tables import LOCATOR
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node column of a scope, to be read off when the scope is finished."""
+
+    part: str
+    label: NewLabel
+    level: int
+    inputs: tuple[tuple[str, str], ...]
+    """Part and SQL of the index, for each input."""
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A frame while it grows; `where` holds for the rows that a part is about."""
+
+    frame: str
+    nodes: list[_Node]
+    where: str = "true"
+
+
+class Evaluator:
+    """Evaluates the derivations of one step."""
+
+    def __init__(
+        self,
+        work: Work,
+        step: SealStep,
+        nesting: Nesting,
+        leaves: dict[str, str],
+        few: set[str],
+        levels: dict[str, int],
+    ) -> None:
+        self._work, self._formulas = work, work.formulas
+        self._step, self._nesting = step, nesting
+        self._leaves, self._levels = leaves, levels
+        self._few = few
+        self._names = count()
+
+    # --- Scopes -----------------------------------------------------------------------------
+
+    def scope(self, frame: str, derivation: Derivation) -> tuple[str, str, int]:
+        """The frame with the columns of a derivation, its nodes read off; the part; its level."""
+        scope = _Scope(frame, [])
+        part, level = self._part(scope, derivation)
+        frame = self._work.keep("scope", scope.frame)
+        for node in scope.nodes:
+            self._read_off(frame, node)
+        self._work.levels = max(self._work.levels, level)
+        return frame, part, level
+
+    def _read_off(self, frame: str, node: _Node) -> None:
+        """The nodes of a finished scope and their edges."""
+        work, part, place = self._work, node.part, self._work.place()
+        columns = ", ".join(f"{part}{x} AS {x}" for x in work.hashes)
+        rows = f"SELECT {columns} FROM {frame} AS x WHERE {part}f IS NOT NULL"
+        work.nodes.append(Met(rows, node.label, node.level, place))
+        inputs = [
+            f"SELECT {part}f AS d, {name}f AS f, {name}i AS i, CAST({index} AS INT) AS idx "
+            f"FROM {frame} AS x WHERE {part}f IS NOT NULL AND {name}f IS NOT NULL"
+            for name, index in node.inputs
+        ]
+        if inputs:
+            work.edges.append(
+                f"SELECT DISTINCT d, {place} AS e, f, i, idx, CAST(1 AS BIGINT) AS times, "
+                f"true AS contributes FROM {union(inputs)} AS u"
+            )
+
+    # --- Parts ------------------------------------------------------------------------------
+
+    def _part(self, scope: _Scope, derivation: Derivation) -> tuple[str, int]:
+        """Add a part to a scope; its name and level."""
+        part = f"__p{next(self._names)}"
+        match derivation:
+            case Empty():
+                self._add(scope, part, dict.fromkeys(self._work.hashes, "CAST(NULL AS BINARY)"))
+                return part, 0
+            case Leaf(slot, dataset):
+                self._leaf(scope, part, slot, dataset)
+                return part, self._levels.get(dataset, 0)
+            case Joint():
+                return self._joint(scope, part, derivation)
+            case Pick(label, inner, slot):
+                index = "NULL" if slot is None else self._formulas.name(slot)
+                return part, self._one(scope, part, label, inner, index)
+            case Branch():
+                return self._branch(scope, part, derivation)
+            case Bag():
+                return self._bag(scope, part, derivation)
+            case _:
+                assert_never(derivation)
+
+    def _add(self, scope: _Scope, part: str, hashes: dict[str, str], i: str = "NULL") -> None:
+        """Add the columns of a part."""
+        added = [f"{hashes[x]} AS {part}{x}" for x in self._work.hashes]
+        added.append(f"CAST({i} AS BIGINT) AS {part}i")
+        scope.frame = f"(SELECT x.*, {', '.join(added)} FROM {scope.frame} AS x)"
+
+    def _leaf(self, scope: _Scope, part: str, slot: str, dataset: str) -> None:
+        added = ", ".join(f"l.{x} AS {part}{x}" for x in self._work.suffixes)
+        hint = "BROADCAST" if dataset in self._few else "SHUFFLE_HASH"
+        scope.frame = (
+            f"(SELECT /*+ {hint}(l) */ x.*, {added} FROM {scope.frame} AS x LEFT JOIN "
+            f"{self._leaves[dataset]} AS l ON x.{self._formulas.name(slot)} = l.{LOCATOR} "
+            f"AND {scope.where})"
+        )
+
+    def _hashed(self, scope: _Scope, part: str, write: Callable[[str], str], present: str) -> None:
+        """Add a new node where `present` holds; `write` makes SQL of a suffix."""
+        bits = self._work.settings.bits
+        hashes = {"f": write("f")}
+        if bits != 256:
+            hashes["s"] = shortened(write("s"), bits)
+        self._add(scope, part, {x: f"CASE WHEN {present} THEN {h} END" for x, h in hashes.items()})
+
+    def _joint(self, scope: _Scope, part: str, derivation: Joint) -> tuple[str, int]:
+        found = [self._part(scope, inner) for inner in derivation.parts]
+        parts = [name for name, _ in found]
+        level = max(level for _, level in found) + 1
+        digest = derivation.label.digest
+        present = " OR ".join(f"{name}f IS NOT NULL" for name in parts)
+        self._hashed(
+            scope, part, lambda x: self._formulas.joint(digest, [f"{p}{x}" for p in parts]), present
+        )
+        label = NewLabel(digest, "joint", len(parts), derivation.label.text)
+        inputs = tuple((name, str(position)) for position, name in enumerate(parts))
+        scope.nodes.append(_Node(part, label, level, inputs))
+        return part, level
+
+    def _one(self, scope: _Scope, part: str, label: Label, inner: Derivation, index: str) -> int:
+        name, level = self._part(scope, inner)
+        self._hashed(
+            scope,
+            part,
+            lambda x: self._formulas.one(label.digest, index, f"{name}{x}"),
+            f"{name}f IS NOT NULL",
+        )
+        new = NewLabel(label.digest, "one", 1, label.text)
+        scope.nodes.append(_Node(part, new, level + 1, ((name, index),)))
+        return level + 1
+
+    def _branch(self, scope: _Scope, part: str, derivation: Branch) -> tuple[str, int]:
+        """Branches share slots: each looks only at its own rows, and leaves the others empty."""
+        outer, highest, names = scope.where, 0, []
+        for number, inner in enumerate(derivation.branches):
+            name = f"{part}b{number}_"
+            scope.where = f"{outer} AND x.{self._formulas.name(derivation.slot)} = {number}"
+            level = self._one(scope, name, derivation.label, inner, str(number))
+            highest = max(highest, level)
+            names.append(name)
+        scope.where = outer
+        hashes = {
+            x: f"coalesce({', '.join(f'{name}{x}' for name in names)})" for x in self._work.hashes
+        }
+        self._add(scope, part, hashes)
+        return part, highest
+
+    # --- Groups -----------------------------------------------------------------------------
+
+    def _bag(self, scope: _Scope, part: str, bag: Bag) -> tuple[str, int]:
+        scope.frame = self._work.keep("frame", scope.frame)
+        slot = self._formulas.name(bag.slot)
+        if bag.group:
+            hashes, level = self._keyed(scope, bag)
+        else:
+            derivation = self._nesting.member(bag.operator, bag.element)
+            members, name, level = self.scope(self._listed(scope, bag), derivation)
+            hashes = self._hashes(bag).of(members, name, level + 1)
+        on = f"x.{slot}" if bag.group else f"x.{ROW_ID}"
+        bits, empty = self._work.settings.bits, self._formulas.empty_bag(bag.label.digest)
+        blank = {"f": empty, "s": shortened(empty, bits)}
+        there = f"x.{slot} IS NOT NULL AND {scope.where}"
+        added = [
+            f"CASE WHEN {there} THEN coalesce(h.{x}, {blank[x]}) END AS {part}{x}"
+            for x in self._work.hashes
+        ]
+        scope.frame = (
+            f"(SELECT x.*, {', '.join(added)}, CAST(NULL AS BIGINT) AS {part}i "
+            f"FROM {scope.frame} AS x LEFT JOIN {hashes} AS h ON {on} IS NOT DISTINCT FROM h.k)"
+        )
+        # Groups without members are nodes as well, though no member leads to them.
+        scope.nodes.append(_Node(part, self._label(bag), level + 1, ()))
+        return part, level + 1
+
+    def _listed(self, scope: _Scope, bag: Bag) -> str:
+        """One row for each listed member, under the row that lists it."""
+        name = self._formulas.name
+        names = slots(bag.element)
+        columns = [f"m AS {name(names[0])}"]
+        if not bag.bare:
+            columns = [f"(m).{name(inner)} AS {name(inner)}" for inner in names]
+        flags = " OR ".join(f"(m).{name(flag)}" for flag in bag.flags) or "true"
+        items = self._formulas.each_with_place(f"x.{name(bag.slot)}")
+        inner = f"SELECT x.{ROW_ID} AS k, {items} FROM {scope.frame} AS x WHERE {scope.where}"
+        if _lists(self._nesting.member(bag.operator, bag.element)):
+            columns.append(f"CAST(k AS STRING) || '.' || CAST(__pos AS STRING) AS {ROW_ID}")
+        columns.append(f"coalesce({flags}, false) AS {CONTRIBUTES}")
+        return f"(SELECT k, {', '.join(columns)} FROM ({inner}) AS x)"
+
+    def _keyed(self, scope: _Scope, bag: Bag) -> tuple[str, int]:
+        """The hashes of the groups that the frame refers to, by key."""
+        files, shape = self._step.groups(bag.operator)
+        name, slot = self._formulas.name, self._formulas.name(bag.slot)
+        keys = self._work.engine.table(
+            "keys",
+            f"SELECT DISTINCT x.{slot} AS k FROM {scope.frame} AS x "
+            f"WHERE x.{slot} IS NOT NULL AND {scope.where}",
+        )
+        members = self._work.engine.members(files)
+        derivation = self._nesting.member(bag.operator, shape.element)
+        flags = " OR ".join(f"m.{name(flag)}" for flag in shape.flags) or "true"
+        contributes = f"coalesce({flags}, false) AS {CONTRIBUTES}"
+        own = [f"m.{name(inner)}" for inner in slots(shape.element)]
+        columns = ", ".join([ROW_ID, *own, contributes])
+        semi = self._formulas.semi_join
+        if shape.frame:
+            keys = self._work.engine.table("keys", frames.framed(self._work, keys, shape))
+            ranked = frames.ranked(self._work, members, shape)
+            rows = (
+                f"(SELECT p, r, {columns} FROM ({ranked}) AS m {semi} {keys} AS q "
+                "ON m.p IS NOT DISTINCT FROM q.p)"
+            )
+            rows, part, level = self.scope(rows, derivation)
+            return frames.hashes(self._hashes(bag), keys, rows, part, level)
+        # Each member is evaluated once, however many groups it is in.
+        told = [name(n) for n in (*shape.keys, *(test.field for test in shape.tests))]
+        asked = "".join(f"m.{n} AS __t{i}, " for i, n in enumerate(told))
+        rows = f"(SELECT {asked}{columns} FROM {members} AS m {semi} {keys} AS q ON "
+        rows += f"{self._matches(shape, told)})"
+        rows, part, level = self.scope(rows, derivation)
+        fields = [f"__t{i}" for i in range(len(told))]
+        joined = f"(SELECT q.k, m.* FROM {keys} AS q JOIN {rows} AS m ON "
+        joined += f"{self._matches(shape, fields)})"
+        return self._hashes(bag).of(joined, part, level + 1), level
+
+    def _matches(self, shape: GroupShape, fields: list[str]) -> str:
+        """SQL: whether the member `m` belongs to the group that the key of `q` refers to."""
+        key = [f"(q.k).{self._formulas.name(name)}" for name in shape.keys]
+        tests = [
+            f"{k} IS NOT DISTINCT FROM m.{field}" for k, field in zip(key, fields, strict=False)
+        ]
+        tests += [
+            f"(q.k).{self._formulas.name(test.key)} {test.comparison} m.{field}"
+            for test, field in zip(shape.tests, fields[len(key) :], strict=True)
+        ]
+        return " AND ".join(tests) or "true"
+
+    @staticmethod
+    def _label(bag: Bag) -> NewLabel:
+        return NewLabel(bag.label.digest, "bag", 0, bag.label.text)
+
+    def _hashes(self, bag: Bag) -> BagHashes:
+        return BagHashes(self._work, self._label(bag))
+
+
+def _lists(derivation: Derivation) -> bool:
+    """Whether there are lists in a derivation, whose rows must be told apart."""
+    match derivation:
+        case Empty() | Leaf():
+            return False
+        case Joint(_, parts) | Branch(_, _, parts):
+            return any(map(_lists, parts))
+        case Pick(_, part):
+            return _lists(part)
+        case Bag(group=group):
+            return not group
+        case _:
+            assert_never(derivation)

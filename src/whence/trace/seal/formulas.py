@@ -1,0 +1,168 @@
+"""The formulas of tokens as SQL; `whence.archive.tokens` has the same ones in Python.
+
+DuckDB and Spark share nearly all of it. Binary data is put in order and joined as hexadecimal text,
+since that is what both can do with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from whence.algebra.canonical import Dialect, record_columns, row_sql
+from whence.algebra.locators import ROW_BITS, ROW_MASK
+from whence.archive import Dataset
+from whence.trace.seal.settings import FileRange, Scheme
+from whence.trace.tables import LOCATOR
+
+ROW = f"({LOCATOR} & {ROW_MASK})"
+SLOT = f"({LOCATOR} >> {ROW_BITS})"
+
+
+def binary(data: bytes) -> str:
+    """SQL: binary data that is known."""
+    return f"unhex('{data.hex()}')"
+
+
+def optional(token: str) -> str:
+    """SQL: a token that may be missing."""
+    return f"coalesce(unhex('01') || {token}, unhex('00'))"
+
+
+def entry(token: str, contributes: str, times: str) -> str:
+    """SQL: a member of a group, with how often it occurs, in hexadecimal."""
+    role = f"CASE WHEN {contributes} THEN '01' ELSE '00' END"
+    return f"concat(hex({token}), {role}, lpad(hex({times}), 16, '0'))"
+
+
+def shortened(data: str, bits: int) -> str:
+    """SQL: the token of a full hash."""
+    return data if bits == 256 else f"unhex(left(hex({data}), {bits // 4}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """The formulas in one dialect."""
+
+    dialect: Dialect
+
+    @property
+    def _spark(self) -> bool:
+        return self.dialect == "spark"
+
+    # --- The dialect ------------------------------------------------------------------------
+
+    def name(self, name: str) -> str:
+        """A name of a column."""
+        mark = "`" if self._spark else '"'
+        return mark + name.replace(mark, mark * 2) + mark
+
+    def struct(self, fields: Mapping[str, str]) -> str:
+        """A struct of named values."""
+        if self._spark:
+            listed = ", ".join(f"'{name}', {value}" for name, value in fields.items())
+            return f"named_struct({listed})"
+        listed = ", ".join(f"{self.name(name)} := {value}" for name, value in fields.items())
+        return f"struct_pack({listed})"
+
+    def each(self, items: str) -> str:
+        """What to select for one row per item of a list."""
+        return f"{'explode' if self._spark else 'unnest'}({items})"
+
+    def each_with_place(self, items: str) -> str:
+        """What to select for one row per item `m` of a list, with its place `__pos`."""
+        if self._spark:
+            return f"posexplode({items}) AS (__pos, m)"
+        return f"generate_subscripts({items}, 1) AS __pos, unnest({items}) AS m"
+
+    def sequence(self, first: str, last: str) -> str:
+        """A list of all whole numbers between two."""
+        if self._spark:
+            return f"sequence({first}, {last})"
+        return f"generate_series({first}, {last})"
+
+    def divided(self, number: str, by: int) -> str:
+        """A whole number divided, without a fraction."""
+        return f"({number} {'div' if self._spark else '//'} {by})"
+
+    @property
+    def semi_join(self) -> str:
+        """A join that only asks whether there is a partner."""
+        return "LEFT SEMI JOIN" if self._spark else "SEMI JOIN"
+
+    def in_order(self, text: str) -> str:
+        """An aggregate: all texts of a group, in order, one after another."""
+        if self._spark:
+            return f"array_join(sort_array(collect_list({text})), '')"
+        return f"array_to_string(list_sort(list({text})), '')"
+
+    def sha(self, data: str) -> str:
+        """The SHA-256 of binary data, as binary data."""
+        return f"unhex({f'sha2({data}, 256)' if self._spark else f'sha256({data})'})"
+
+    def sha_text(self, text: str) -> str:
+        """The SHA-256 of text, as binary data."""
+        return self.sha(f"CAST({text} AS BINARY)" if self._spark else text)
+
+    # --- Nodes ------------------------------------------------------------------------------
+
+    def joint(self, label: str, tokens: Sequence[str]) -> str:
+        """The full hash of a node whose inputs are used together, in order."""
+        parts = [binary(b"J" + bytes.fromhex(label)), *(optional(token) for token in tokens)]
+        return self.sha(" || ".join(parts))
+
+    def one(self, label: str, index: str, token: str) -> str:
+        """The full hash of an item or a branch; `index` gives its position, or null."""
+        text = f"coalesce('i' || CAST({index} AS STRING) || ';', 'n;')"
+        start = binary(b"K" + bytes.fromhex(label))
+        return self.sha(f"{start} || CAST({text} AS BINARY) || {optional(token)}")
+
+    def bucket(self, entries: str) -> str:
+        """An aggregate: the hash, in hexadecimal, of the members that begin with one byte."""
+        start = binary(b"b")
+        hashed = self.sha(f"{start} || unhex({self.in_order(entries)})")
+        return f"hex({hashed})"
+
+    def bag(self, label: str, buckets: str) -> str:
+        """An aggregate: the full hash of a group, from its buckets (byte and hash, as text)."""
+        start = binary(b"B" + bytes.fromhex(label))
+        return self.sha(f"{start} || unhex({self.in_order(buckets)})")
+
+    def empty_bag(self, label: str) -> str:
+        """The full hash of a group without members."""
+        return self.sha(binary(b"B" + bytes.fromhex(label)))
+
+    # --- Rows -------------------------------------------------------------------------------
+
+    def record(self, dataset: Dataset) -> str:
+        """The SHA-256 of a row's canonical bytes."""
+        found = record_columns(dataset.schema, dataset.properties)
+        listed = [(name, self.name(stored), kind) for name, stored, kind in found]
+        return self.sha_text(row_sql(listed, self.dialect))
+
+    def source_row(self, dataset: Dataset, scheme: Scheme) -> str:
+        """The full hash of a source row; where its place names it, it is among its `placed`."""
+        if scheme == "value" or dataset.kind == "range":
+            start = binary(b"S")
+            return self.sha(f"{start} || {self.record(dataset)}")
+        return self.sha(f"__prefix || CAST('i' || CAST({ROW} AS STRING) || ';' AS BINARY)")
+
+
+def placed(rows: str, ranges: Sequence[FileRange], scheme: Scheme) -> str:
+    """SQL: rows with the first node id of their file and what names it."""
+    if len(ranges) == 1:
+        start, prefix = ranges[0].start, binary(_prefix(ranges[0], scheme))
+        return f"SELECT x.*, {start} AS __start, {prefix} AS __prefix FROM {rows} AS x"
+    listed = [f"({r.slot}, {r.start}, {binary(_prefix(r, scheme))})" for r in ranges]
+    files = f"(VALUES {', '.join(listed)}) AS p(__slot, __start, __prefix)"
+    return f"SELECT x.*, __start, __prefix FROM {rows} AS x JOIN {files} ON __slot = {SLOT}"
+
+
+def _prefix(found: FileRange, scheme: Scheme) -> bytes:
+    """What the rows of a file begin with where their place names them."""
+    if scheme == "value":
+        return b""
+    uri = found.uri.encode()
+    about = f"i{found.modified};" if scheme == "origin" else f"s64:{found.digest}"
+    tag = b"O" if scheme == "origin" else b"C"
+    return tag + b"s%d:%s" % (len(uri), uri) + about.encode()

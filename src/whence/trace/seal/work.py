@@ -1,0 +1,84 @@
+"""Nodes and edges as they are met: SQL with known columns, and where it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from whence.archive.ledger import SealSettings
+from whence.trace.seal.formulas import Formulas
+from whence.trace.seal.settings import Engine, Ledger, NewLabel
+
+CONTRIBUTES = "__contributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A place where nodes are met: SQL that gives their f and s, all with one label."""
+
+    sql: str
+    label: NewLabel
+    level: int
+    place: int
+
+
+@dataclass(slots=True)
+class Work:
+    """One sealing: its engine, its settings, and what was found so far.
+
+    A part of a derivation is columns of a frame: `<part>f` the full hash, `<part>s` the token (left
+    out when it is the full hash), `<part>i` the node's id where it is known already. Edges are SQL
+    that gives d (full hash of the derived), e (the place), f and i (of the input), idx, times,
+    contributes.
+    """
+
+    engine: Engine
+    settings: SealSettings
+    ledger: Ledger
+    nodes: list[Met] = field(default_factory=list)
+    edges: list[str] = field(default_factory=list)
+    levels: int = 0
+    met: int = 0
+    _kept: set[str] = field(default_factory=set)
+
+    @property
+    def formulas(self) -> Formulas:
+        """The words of the engine."""
+        return Formulas(self.engine.dialect)
+
+    @property
+    def suffixes(self) -> str:
+        """The columns that a part has."""
+        return "fi" if self.settings.bits == 256 else "fsi"
+
+    @property
+    def hashes(self) -> str:
+        """Those of them that are hashes."""
+        return self.suffixes[:-1]
+
+    @property
+    def token(self) -> str:
+        """The one that is the token."""
+        return self.hashes[-1]
+
+    def place(self) -> int:
+        """A number for a place where nodes are met."""
+        self.met += 1
+        return self.met
+
+    def keep(self, stem: str, frame: str) -> str:
+        """What stands behind FROM, computed once and cut off from what made it.
+
+        Frames build on one another many times over: with all that is behind each in its plan,
+        plans would grow without bound.
+        """
+        if frame in self._kept:
+            return frame
+        name = self.engine.table(stem, f"SELECT * FROM {frame} AS x")
+        self._kept.add(name)
+        return name
+
+
+def union(parts: Sequence[str]) -> str:
+    """What stands behind FROM: the rows of all these queries."""
+    return f"({' UNION ALL '.join(parts)})"

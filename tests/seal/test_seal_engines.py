@@ -1,0 +1,68 @@
+"""DuckDB and Spark seal alike: one text of SQL, the same nodes, edges and roots."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seal_kit import SHAPES, write_sources
+
+import whence
+from whence import sealing
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FEW = {
+    # A union of a window and of items of groups, so that most forms meet in one run.
+    "most": f"SELECT id, run FROM ({SHAPES['window']}) UNION ALL "
+    "SELECT item, n FROM (SELECT area, count(*) AS n, flatten(collect_list(items)) AS all "
+    "FROM sales GROUP BY area) LATERAL VIEW explode(all) AS item",
+    "semi": SHAPES["semi"],
+}
+# A group of the subquery is a member of several groups of the semi join.
+FEW["nested"] = (
+    "SELECT * FROM sales AS s WHERE EXISTS (SELECT 1 FROM (SELECT area, min(amount) AS low "
+    "FROM sales GROUP BY area) AS g WHERE g.low < s.amount)"
+)
+
+
+def sealed(place: Path, **settings: Any) -> tuple[Any, Any, Any]:
+    """All nodes and edges by token, and what the seals say of outputs, of an archive's runs."""
+    archive = whence.open(place)
+    for run in archive.runs():
+        run.seal(**settings)
+    archive = whence.open(place)
+    table = archive.sealed.table
+    nodes = table.engine.run(f"SELECT id, label, lower(hex(digest)) FROM {table.nodes} AS n")
+    tokens = {row[0]: row[2] for row in nodes}
+    edges = table.engine.run(
+        f"SELECT input, label, index, derived, times, contributes FROM {table.edges} AS e"
+    )
+    assert archive.sealed.verify(tokens=True).findings == []
+    named = [(tokens[i], label, x, tokens[d], t, c) for i, label, x, d, t, c in edges]
+    roots = [seal.sections["output"] for seal in archive.sealed.seals()]
+    return sorted(tokens.values()), sorted(named, key=repr), roots
+
+
+def both(spark: Any, folder: Path, queries: dict[str, str], mode: Any, bits: int) -> None:
+    write_sources(spark, folder)
+    for name, query in queries.items():
+        whence.capture(spark.sql(query), name=name, archive=folder / "duck", mode=mode)
+    shutil.copytree(folder / "duck", folder / "spark")
+    duck = sealed(folder / "duck", bits=bits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealing, "SMALL_BYTES", -1)
+        assert sealed(folder / "spark", bits=bits) == duck
+
+
+def test_both_give_the_same(spark: Any, tmp_path: Path) -> None:
+    both(spark, tmp_path, {"most": FEW["most"]}, "eager", 256)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bits", [8, 256])
+@pytest.mark.parametrize("mode", ["lazy", "auto", "eager"])
+def test_both_give_the_same_for_every_shape(
+    spark: Any, tmp_path: Path, mode: str, bits: int
+) -> None:
+    both(spark, tmp_path, SHAPES | FEW, mode, bits)
