@@ -422,7 +422,7 @@ class Run:
 
     def _select(self, tables: Tables, dataset: Dataset, selection: Selection) -> str:
         """A table with the locators of a dataset's selected rows."""
-        return choose(tables, dataset, selection, self._engine.column_text)
+        return choose(tables, dataset, selection, self._engine)
 
     def _chosen(self, tables: Tables, selection: Selection) -> str:
         return self._select(tables, self._output, selection)

@@ -20,6 +20,7 @@ from whence.algebra.witness import (
     GroupShape,
     Witness,
 )
+from whence.errors import UnsupportedError
 from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, replaced
@@ -80,9 +81,12 @@ class Read:
 
 def read(gateway: Gateway, node: Plan) -> Read:
     """The plan of a normalised node, its sources named."""
-    operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
+    text = plan_text(gateway.session, node)
+    operator = read_plan(text, (), str(node.schema().json()))
     nodes = {op.id: part for op, part in align(gateway, operator, node)}
     found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
+    if "expressions.InputFile" in text:
+        _refuse_file_names(operator, nodes, found)
 
     def described(op: Operator) -> Operator:
         if not isinstance(op, Source):
@@ -92,6 +96,21 @@ def read(gateway: Gateway, node: Plan) -> Read:
         return replace(op, name=name, format=leaf.format, location=leaf.location)
 
     return Read(ops.map_plan(operator, described), nodes, found)
+
+
+def _refuse_file_names(
+    operator: Operator, nodes: Mapping[str, Plan], found: Mapping[str, Found]
+) -> None:
+    """Raise if a pipeline asks Spark for the file being read where that will be a snapshot."""
+    for op in ops.walk(operator):
+        if "input_file_" not in str(nodes[op.id].expressions().toString()):
+            continue
+        for source in ops.sources(op):
+            if not found[source.id].is_kept:
+                raise UnsupportedError(
+                    f"{op.id} calls input_file_name() or the like over a source that whence reads "
+                    f"from a copy ({found[source.id].format}); select _metadata.file_path instead"
+                )
 
 
 class Capture:

@@ -117,14 +117,10 @@ class Walk:
             f"SELECT {ROW}, {quoted(slot)} AS locator FROM {scope.table} "
             f"WHERE {quoted(slot)} IS NOT NULL",
         )
-        columns = dict(
-            zip(
-                (column.number for column in source.output),
-                _positions(source, dataset.properties["columns"], earlier.plan),
-                strict=True,
-            )
-        )
-        moved = [replace(mark, column=columns[mark.column]) for mark in marks]
+        stored = zip(dataset.properties["physical"], earlier.plan.output, strict=True)
+        numbers = {name: column.number for name, column in stored}
+        columns = {c.number: numbers[c.name] for c in source.output if c.name in numbers}
+        moved = [replace(m, column=columns[m.column]) for m in marks if m.column in columns]
         self.output(earlier, rows, moved)
 
     # --- Operators --------------------------------------------------------------------------
@@ -477,14 +473,6 @@ def _at(mark: Mark, position: PlaceStep, operator: ops.Generate, table: str) -> 
     where = mark.steps.index(ItemStep())
     steps = (*mark.steps[:where], position, *mark.steps[where + 1 :])
     return replace(mark, steps=steps, table=table)
-
-
-def _positions(source: ops.Source, names: Sequence[str], plan: Operator) -> list[int]:
-    """The columns of the plan that made a source, in the order of the source's columns."""
-    numbers = [column.number for column in plan.output]
-    if [c.name for c in source.output] == list(names):
-        return numbers
-    return [numbers[list(names).index(column.name)] for column in source.output]
 
 
 def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> list[Mark]:
