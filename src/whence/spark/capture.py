@@ -38,7 +38,7 @@ from whence.spark.rebuild import align
 from whence.spark.references import referred, refers
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
-from whence.spark.usercode import find_code
+from whence.spark.usercode import find_code, remembers
 
 Mode = Literal["eager", "lazy", "auto"]
 Progress = Callable[[str], None]
@@ -87,6 +87,7 @@ def read(gateway: Gateway, node: Plan) -> Read:
     found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
     if "expressions.InputFile" in text:
         _refuse_file_names(operator, nodes, found)
+    _refuse_states(gateway, operator, nodes)
 
     def described(op: Operator) -> Operator:
         if not isinstance(op, Source):
@@ -110,6 +111,19 @@ def _refuse_file_names(
                 raise UnsupportedError(
                     f"{op.id} calls input_file_name() or the like over a source that whence reads "
                     f"from a copy ({found[source.id].format}); select _metadata.file_path instead"
+                )
+
+
+def _refuse_states(gateway: Gateway, operator: Operator, nodes: Mapping[str, Plan]) -> None:
+    """Raise if a Python table function's rows depend on rows that it was given before."""
+    for op in ops.find(operator, ops.Generate):
+        if op.function == "PythonUDTF" and ops.sources(op):
+            function = nodes[op.id].generator()
+            if remembers(gateway, function):
+                raise UnsupportedError(
+                    f"{op.id} calls {function.name()}, a Python table function with a state or a "
+                    "terminate(), so that nobody knows which rows made one of its; write it as "
+                    "mapInPandas or applyInPandas"
                 )
 
 

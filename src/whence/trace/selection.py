@@ -51,7 +51,8 @@ def known(names: Sequence[str], types: Sequence[Any] | None = None) -> list[Know
     ['a~0', 'b', 'A~2']
     """
     counts = Counter(name.casefold() for name in names)
-    labels = [n if counts[n.casefold()] == 1 else f"{n}~{i}" for i, n in enumerate(names)]
+    plain = [counts[n.casefold()] == 1 and not n.startswith("__whence") for n in names]
+    labels = [n if plain[i] else f"{n}~{i}" for i, n in enumerate(names)]
     return [
         Known(name, label, kind)
         for name, label, kind in zip(names, labels, types or ["?"] * len(names), strict=True)

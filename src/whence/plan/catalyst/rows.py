@@ -61,7 +61,7 @@ def join(context: Context) -> Join:
         existence = context.attributes.column(parse(found["exists"]))
     used = (condition,) if condition else ()
     moves: tuple[Move, ...] = ()
-    if existence and condition:
+    if existence:
         reads = context.flow.paths(used)
         moves = (Move(Path(existence.number, existence.name), reads, "computed"),)
     return Join(

@@ -417,6 +417,8 @@ class Walk:
             for move in moves_of(operator, mark):
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
+                    if passed.input:
+                        continue  # a subquery, which is the same for all members
                     item = items.get(mark.column)
                     one = self._groups.made(operator, members, passed, move.positions, item)
                     if flag is not None:
@@ -427,6 +429,7 @@ class Walk:
                 below += [
                     self._groups.spread(mark.influence(path, operator.id), members.table)
                     for path in move.influences
+                    if not path.input
                 ]
         used = self._groups.used(members, values, picked)
         below += picked
@@ -437,7 +440,8 @@ class Walk:
             "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
         )
         everyone = Mark(0, (), narrowed, False)
-        below += [everyone.influence(path, operator.id) for path in operator.decides]
+        decides = [path for path in operator.decides if not path.input]
+        below += [everyone.influence(path, operator.id) for path in decides]
         if operator.children:
             inner = replace(members, table=narrowed)
             self._visit(view, operator.children[0], part(inner, operator.children[0]), below)
