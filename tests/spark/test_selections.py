@@ -114,3 +114,4 @@ def test_names_that_differ_in_case_alone_or_not_at_all(workshop: Workshop) -> No
     assert run.trace([{"id": 1}])["range"].to_pylist() == [{"id": 1}]
     with pytest.raises(whence.SelectionError, match="'x' is ambiguous, 2 columns"):
         run.trace("x = 3")
+    assert run.check(sample=1).ok

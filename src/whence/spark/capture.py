@@ -404,7 +404,17 @@ def _is_ordered(operator: Operator) -> bool:
     match operator:
         case ops.Sort(whole=whole):
             return whole
-        case ops.Project() | ops.Limit() | ops.Offset() | ops.View() | ops.Filter() | ops.Hint():
+        case (
+            ops.Project()
+            | ops.Filter()
+            | ops.Limit()
+            | ops.Offset()
+            | ops.Generate()
+            | ops.Sample()
+            | ops.Observe()
+            | ops.View()
+            | ops.Hint()
+        ):
             return _is_ordered(operator.children[0])
         case _:
             return False

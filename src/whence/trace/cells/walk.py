@@ -209,15 +209,15 @@ class Walk:
         for number, subquery in enumerate(operator.subqueries, len(operator.children)):
             if not marks.get(number):
                 continue
-            group = group_of(scope.shape, f"{subquery.id}/scalar")
-            if group is None:
-                self._visit(view, subquery, row_of(scope, subquery), marks[number])
-                continue
             below, asked = subquery, marks[number]
-            inner = self._groups.referred(view, scope, group)
             while isinstance(below, ops.Project | ops.View) and not below.subqueries:
                 asked = self._back(below, scope, asked).get(0, [])
                 below = below.children[0]
+            group = group_of(scope.shape, f"{subquery.id}/scalar")
+            if group is None:
+                self._visit(view, below, row_of(scope, subquery), asked)
+                continue
+            inner = self._groups.referred(view, scope, group)
             if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
                 self._into_members(view, below, inner, asked)
             else:
