@@ -20,7 +20,6 @@ from whence.algebra.witness import (
     GroupShape,
     Witness,
 )
-from whence.errors import UnsupportedError
 from whence.plan import Operator, Source
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, replaced
@@ -36,9 +35,10 @@ from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
 from whence.spark.references import referred, refers
+from whence.spark.refuse import refuse
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
-from whence.spark.usercode import find_code, remembers
+from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
 Progress = Callable[[str], None]
@@ -81,13 +81,10 @@ class Read:
 
 def read(gateway: Gateway, node: Plan) -> Read:
     """The plan of a normalised node, its sources named."""
-    text = plan_text(gateway.session, node)
-    operator = read_plan(text, (), str(node.schema().json()))
+    operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
     nodes = {op.id: part for op, part in align(gateway, operator, node)}
     found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
-    if "expressions.InputFile" in text:
-        _refuse_file_names(operator, nodes, found)
-    _refuse_states(gateway, operator, nodes)
+    refuse(gateway, operator, nodes, found)
 
     def described(op: Operator) -> Operator:
         if not isinstance(op, Source):
@@ -97,34 +94,6 @@ def read(gateway: Gateway, node: Plan) -> Read:
         return replace(op, name=name, format=leaf.format, location=leaf.location)
 
     return Read(ops.map_plan(operator, described), nodes, found)
-
-
-def _refuse_file_names(
-    operator: Operator, nodes: Mapping[str, Plan], found: Mapping[str, Found]
-) -> None:
-    """Raise if a pipeline asks Spark for the file being read where that will be a snapshot."""
-    for op in ops.walk(operator):
-        if "input_file_" not in str(nodes[op.id].expressions().toString()):
-            continue
-        for source in ops.sources(op):
-            if not found[source.id].is_kept:
-                raise UnsupportedError(
-                    f"{op.id} calls input_file_name() or the like over a source that whence reads "
-                    f"from a copy ({found[source.id].format}); select _metadata.file_path instead"
-                )
-
-
-def _refuse_states(gateway: Gateway, operator: Operator, nodes: Mapping[str, Plan]) -> None:
-    """Raise if a Python table function's rows depend on rows that it was given before."""
-    for op in ops.find(operator, ops.Generate):
-        if op.function == "PythonUDTF" and ops.sources(op):
-            function = nodes[op.id].generator()
-            if remembers(gateway, function):
-                raise UnsupportedError(
-                    f"{op.id} calls {function.name()}, a Python table function with a state or a "
-                    "terminate(), so that nobody knows which rows made one of its; write it as "
-                    "mapInPandas or applyInPandas"
-                )
 
 
 class Capture:
