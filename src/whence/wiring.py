@@ -97,9 +97,11 @@ class Engine:
     @property
     def zone(self) -> str:
         """The time zone of the session at hand; UTC where there is none."""
+        if self._session is None:
+            return "UTC"
         from whence.spark.gateway import is_stopped
 
-        if self._session is None or is_stopped(self._session):
+        if is_stopped(self._session):
             return "UTC"
         return str(self._session.conf.get("spark.sql.session.timeZone"))
 
