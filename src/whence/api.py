@@ -383,7 +383,7 @@ class Run:
         reasons = list(guarantee_of([self._view], one_row=True)[1])
         for (locator,) in tables.run(f"SELECT locator FROM {chosen} ORDER BY locator"):
             one = tables.table("one", f"SELECT {locator}::BIGINT AS locator, true AS role")
-            row = output_rows(tables, self._output, one).to_pylist()[0]
+            row = list(zip(self.columns, _values(tables, self._output, one), strict=False))
             trace = self._trace(tables, one)
             reasons += trace.replay_reasons
             with self._engine.at_work("a row was being replayed"):
@@ -422,7 +422,7 @@ class Run:
 
     def _select(self, tables: Tables, dataset: Dataset, selection: Selection) -> str:
         """A table with the locators of a dataset's selected rows."""
-        return choose(tables, dataset, selection, self._engine.column_text)
+        return choose(tables, dataset, selection, self._engine)
 
     def _chosen(self, tables: Tables, selection: Selection) -> str:
         return self._select(tables, self._output, selection)
@@ -444,6 +444,11 @@ class Run:
         if name not in found:
             raise UnknownNameError("source", name, found)
         return found[name]
+
+
+def _values(tables: Tables, output: Dataset, one: str) -> list[Any]:
+    """The values of one output row, of which several may have one name."""
+    return [column[0].as_py() for column in output_rows(tables, output, one).columns]
 
 
 def _html(trace: Trace) -> str:

@@ -42,7 +42,7 @@ class UnknownNameError(SelectionError, LookupError):
         super().__init__(f"no {kind} named {name!r}; {self._hint()}")
 
     def _hint(self) -> str:
-        near = get_close_matches(self.name, self.available, n=3, cutoff=0.5)
+        near = get_close_matches(str(self.name), self.available, n=3, cutoff=0.5)
         if near:
             return "did you mean " + " or ".join(repr(n) for n in near) + "?"
         if not self.available:

@@ -71,16 +71,24 @@ class Check:
 
 
 def replay_row(
-    tables: Tables, engine: ReplayEngine, view: StepView, trace: Trace, row: Mapping[str, Any]
+    tables: Tables,
+    engine: ReplayEngine,
+    view: StepView,
+    trace: Trace,
+    values: Sequence[tuple[str, Any]],
 ) -> Replayed:
-    """Run the pipeline on the contributing inputs of one output row, and look for the row."""
+    """Run the pipeline on the contributing inputs of one output row, and look for the row.
+
+    `values` are the row's, with the names of their columns.
+    """
+    row = dict(values)
     kept = {rows.dataset.id: _locators(tables, rows.contributing()) for rows in trace.values()}
     gateway = engine.gateway()
     try:
         found = gateway.collect(_plan(tables, engine, view.run, view.step, kept))
     except _FunctionError as error:
         return Replayed(row, False, str(error))
-    wanted = list(row.values())
+    wanted = [value for _, value in values]
     same = _same_row_in_any_order if _collects(view.run) else _same_row
     if any(same(wanted, other) for other in found):
         return Replayed(row, True)

@@ -94,9 +94,23 @@ class Engine:
             self._gateway = Gateway(session)
         return self._gateway
 
-    def column_text(self, column: Any) -> str:
-        """A Spark Column as Spark SQL text."""
-        return self.gateway().column_text(column)
+    @property
+    def zone(self) -> str:
+        """The time zone of the session at hand; UTC where there is none."""
+        if self._session is None:
+            return "UTC"
+        from whence.spark.gateway import is_stopped
+
+        if is_stopped(self._session):
+            return "UTC"
+        return str(self._session.conf.get("spark.sql.session.timeZone"))
+
+    def selected(self, dataset: Dataset, predicate: Any) -> Any:
+        """The locators of a dataset's rows that a predicate, SQL text or a Column, holds for."""
+        from whence.spark.select import matching_rows
+
+        with self.at_work("rows were being selected"):
+            return matching_rows(self.gateway(), self.input(dataset), predicate)
 
     def frame(self, table: Any) -> DataFrame:
         """An Arrow table as a Spark DataFrame."""

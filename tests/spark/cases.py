@@ -140,6 +140,7 @@ SQL = {
     "variant": """SELECT parse_json('{"a": 1}'):a::int AS v FROM t""",
     "odd_names": "SELECT a AS `a.b`, b AS `select`, s AS `s``t` FROM t",
     "tablesample_rows": "SELECT a FROM t TABLESAMPLE (2 ROWS)",
+    "tablesample_percent": "SELECT a FROM t TABLESAMPLE (100 PERCENT)",
 }
 
 

@@ -181,6 +181,19 @@ def test_positions_of_unnested_items(workshop, games):
     assert (0, "tags[0]") not in found
 
 
+def test_subqueries_beside_aggregates_and_without_conditions(workshop, games):
+    games.createOrReplaceTempView("games")
+    frame = workshop.session.sql(
+        "SELECT *, EXISTS (SELECT 1 FROM games WHERE points > 6) AS some FROM (SELECT team, "
+        "count(points) / (SELECT max(day) FROM games) AS share FROM games GROUP BY team)"
+    )
+    found, _ = cells(workshop, frame, "team = 'b', share")
+    by = {cell for cell, role in found.items() if role == BY}
+    assert by == {(3, "day"), *((row, path) for row in (4, 5) for path in ("points", "team"))}
+    found, _ = cells(workshop, frame, "team = 'b', some")
+    assert {cell for cell, role in found.items() if role == BY} == {(4, "team"), (5, "team")}
+
+
 LEVELS = 8
 
 

@@ -1,5 +1,6 @@
 """Every kind of source: where its rows lie, what names it, that traces end in the right row."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,105 @@ def test_a_pipeline_that_looks_at_the_metadata_of_files(
     assert run.check(sample=1).ok
 
 
+# DuckDB, which reads the sources later, has uses of its own for some names.
+@pytest.mark.parametrize("name", ["filename", "file_row_number", "locator", "__whence_locator"])
+def test_names_that_others_use(workshop: Workshop, name: str) -> None:
+    folder = workshop.folder() / "items"
+    frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    named = frame.withColumnRenamed("k", name)
+    named.repartition(2).write.parquet(str(folder))
+    read = workshop.session.read.schema(named.schema).parquet(str(folder))
+    run = whence.capture(read, archive=workshop.folder(), mode="eager", progress=False)
+    table = run.trace(f"{name} = 1")["items"].to_arrow(extra=True)
+    assert [(r[name], r["v"], r["_role"]) for r in table.to_pylist()] == [(1, "a", "contributing")]
+    assert run.impact("items", "v = 'c'").to_pylist() == [{name: 2, "v": "c"}]
+    cells = run.trace(whence.pattern(f"{name}, v = 'c'")).cells().to_pylist()
+    assert {c["path"] for c in cells} == {name, "v"}
+
+
+def test_names_that_differ_in_case_alone(workshop: Workshop) -> None:
+    session, folder = workshop.session, workshop.folder() / "items"
+    session.conf.set("spark.sql.caseSensitive", True)
+    try:
+        session.sql("SELECT id AS a, id + 10 AS A FROM range(2)").write.parquet(str(folder))
+        frame = session.read.parquet(str(folder))
+        run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+        assert run.trace("A = 11")["items"].to_pylist() == [{"a": 1, "A": 11}]
+    finally:
+        session.conf.set("spark.sql.caseSensitive", False)
+
+
+def test_columns_and_tables_that_no_file_has(workshop: Workshop) -> None:
+    session = workshop.session
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    session.sql("CREATE TABLE bare (k INT, w STRING) USING parquet")
+    try:
+        read = session.read.schema("k int, v string, z double").parquet(path)
+        frame = read.join(session.table("bare"), "k", "left")
+        run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+        trace = run.trace("v = 'a'")
+        assert trace["items"].to_pylist() == [{"k": 1, "v": "a", "z": None}]
+        assert trace["bare"].to_pylist() == []
+        assert run.impact("bare", "w = 'x'").to_pylist() == []
+        assert len(run.impact("items", "z IS NULL").to_pylist()) == 4
+    finally:
+        session.sql("DROP TABLE bare")
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_text_of_fixed_length(workshop: Workshop, mode: str) -> None:
+    session = workshop.session
+    session.sql("CREATE TABLE padded (c CHAR(4), v VARCHAR(3)) USING parquet")
+    try:
+        session.sql("INSERT INTO padded VALUES ('ab', 'x'), ('abcd', NULL)")
+        frame = session.table("padded").where("c = 'ab'")
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        assert_output(run, frame, frame.collect(), False, mode)
+        assert run.trace()["padded"].to_pylist() == [{"c": "ab  ", "v": "x"}]
+        assert run.check(sample=1).ok
+    finally:
+        session.sql("DROP TABLE padded")
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_one_partition_of_a_folder(workshop: Workshop, mode: str) -> None:
+    folder = workshop.folder() / "items"
+    frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
+    frame.coalesce(1).write.partitionBy("k").parquet(str(folder))
+    reader = workshop.session.read.option("basePath", str(folder)).schema("v string, k int")
+    read = reader.parquet(f"{folder}/k=2").select("k", "v")
+    run = whence.capture(read, archive=workshop.folder(), mode=mode, progress=False)
+    assert found(run.trace("v = 'c'")["k=2"]) == [{"k": 2, "v": "c"}]
+    assert run.check(sample=1).ok
+
+
+def test_connectors_of_the_second_version(workshop: Workshop) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    session, key = workshop.session, "spark.sql.sources.useV1SourceList"
+    before = session.conf.get(key)
+    session.conf.set(key, "")
+    try:
+        frame = session.read.schema(SCHEMA).parquet(path)
+        run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+        (name,) = run.trace("v = 'c'")
+        assert found(run.trace("v = 'c'")[name]) == [{"k": 2, "v": "c"}]
+    finally:
+        session.conf.set(key, before)
+
+
+def test_the_name_of_the_file_that_is_read(workshop: Workshop) -> None:
+    path = write(ROWS, workshop.folder() / "items.parquet")
+    read = workshop.session.read.schema(SCHEMA)
+    frame = read.parquet(path).select("v", F.input_file_name().alias("f"))
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    assert_output(run, frame, frame.collect(), False)
+    (other := workshop.folder()).mkdir()
+    (other / "items.json").write_text('{"k": 1}')
+    copied = read.json(str(other)).select("k", F.input_file_name().alias("f"))
+    with pytest.raises(whence.UnsupportedError, match=r"input_file_name.*_metadata\.file_path"):
+        whence.capture(copied, archive=workshop.folder(), progress=False)
+
+
 def test_text(workshop: Workshop) -> None:
     folder = workshop.folder()
     folder.mkdir()
@@ -119,6 +219,13 @@ def test_list_and_pandas(workshop: Workshop) -> None:
     run = whence.capture(frame, archive=workshop.folder(), progress=False)
     (name,) = run.trace("k = 2")
     assert run.trace("k = 2")[name].to_pylist() == [{"k": 2, "v": "b"}]
+    archive = workshop.folder()
+    for micro in (1, 2):  # not the same rows, so not the same snapshot
+        time = datetime(2024, 1, 1, microsecond=micro)
+        frame = workshop.session.createDataFrame([(time,)], "t timestamp_ntz")
+        run = whence.capture(frame, archive=archive, mode="eager", progress=False)
+        (rows,) = run.trace().values()
+        assert rows.to_pylist() == [{"t": time}]
 
 
 def test_range(workshop: Workshop) -> None:

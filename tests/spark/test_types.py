@@ -126,3 +126,22 @@ def test_nested_nullability_and_metadata(workshop: Workshop, mode: str) -> None:
     assert run.output.schema.json() == frame.schema.json()
     assert isinstance(run.to_arrow(), pa.Table)
     assert_output(run, frame, frame.collect(), False, mode)
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto"])
+def test_keys_that_are_equal_in_spark_alone(workshop: Workshop, mode: str) -> None:
+    session, path = workshop.session, str(workshop.folder() / "keyed")
+    session.sql(
+        "SELECT i, c COLLATE UTF8_LCASE AS c, m FROM VALUES (0, 'a', map('x', 1, 'y', 2)), "
+        "(1, 'A', map('y', 2, 'x', 1)), (2, 'b', map()) AS t(i, c, m)"
+    ).coalesce(1).write.parquet(path)
+    session.read.parquet(path).createOrReplaceTempView("keyed")
+    grouped = session.sql(
+        "SELECT a.c, b.n, count(*) OVER (PARTITION BY a.c) AS w FROM "
+        "(SELECT c, count(*) AS n FROM keyed GROUP BY c) a JOIN "
+        "(SELECT m, count(*) AS n FROM keyed GROUP BY m) b ON a.n = b.n"
+    )
+    run = whence.capture(grouped, archive=workshop.folder(), mode=mode, progress=False)
+    assert run.output.schema == grouped.schema
+    for n, members in ((2, [0, 1]), (1, [2])):
+        assert run.trace(f"n = {n}")["keyed"].locators()["row"].to_pylist() == members

@@ -9,6 +9,8 @@ from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import Values, collected, count, explode, group, join, project, select, unpivot
 from pyspark.sql import functions as F  # noqa: N812
 
+import whence
+
 pytestmark = pytest.mark.spark
 
 
@@ -145,3 +147,33 @@ def test_unnest(workshop: Any, name: str) -> None:
 @given(name=st.sampled_from(sorted(PIPELINES)), tables=TABLES, mode=ANY_MODE)
 def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
     check(workshop, PIPELINES[name], tables, [mode])
+
+
+def test_python_table_functions(workshop: Any) -> None:
+    @F.udtf(returnType="x int")
+    class Twice:
+        def eval(self, number):  # type: ignore[no-untyped-def]
+            yield (number,)
+            yield (number,)
+
+    @F.udtf(returnType="x int")
+    class Total:
+        def __init__(self) -> None:
+            self.total = 0
+
+        def eval(self, number):  # type: ignore[no-untyped-def]
+            self.total += number
+
+        def terminate(self):  # type: ignore[no-untyped-def]
+            yield (self.total,)
+
+    session = workshop.session
+    session.udtf.register("twice", Twice)
+    session.udtf.register("total", Total)
+    workshop.views({"t": [], "u": [{"j": 1, "y": 5, "tags": []}, {"j": 2, "y": 6, "tags": []}]})
+    frame = session.sql("SELECT z.x FROM u, LATERAL twice(j) z")
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    assert run.trace("x = 2")["u"].locators()["row"].to_pylist() == [1]
+    with pytest.raises(whence.UnsupportedError, match=r"total.*state.*mapInPandas"):
+        frame = session.sql("SELECT z.x FROM u, LATERAL total(j) z")
+        whence.capture(frame, archive=workshop.folder(), progress=False)

@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
 from oracle import Table, Values, jointly, nulls_first, over, where, windows
+from pyspark.sql import functions as F  # noqa: N812
+
+import whence
 
 pytestmark = pytest.mark.spark
 
@@ -170,3 +173,20 @@ def test_window(workshop: Any, name: str) -> None:
 @given(name=st.sampled_from(sorted(PIPELINES)), tables=TABLES, mode=ANY_MODE)
 def test_any_tables(workshop: Any, name: str, tables: Any, mode: str) -> None:
     check(workshop, PIPELINES[name], tables, [mode])
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto", "lazy"])
+def test_rows_that_become_one_session(workshop: Any, mode: str) -> None:
+    session, path = workshop.session, str(workshop.folder() / "visits")
+    times = ", ".join(f"({i}, TIMESTAMP'2024-01-01 10:{m}:00')" for i, m in enumerate(MINUTES))
+    session.sql(f"SELECT * FROM VALUES {times} AS v(i, t)").coalesce(1).write.parquet(path)
+    found = session.read.parquet(path).groupBy(F.session_window("t", "5 minutes").alias("w"))
+    frame = found.agg(F.count("*").alias("n"))
+    if mode == "eager":
+        frame = frame.join(session.range(1), F.lit(True))
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    for n, rows in ((3, [0, 1, 2]), (2, [3, 4])):
+        assert run.trace(f"n = {n}")["visits"].locators()["row"].to_pylist() == rows
+
+
+MINUTES = ("00", "04", "08", "30", "34")

@@ -270,13 +270,13 @@ class Expand(_Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample(_Operator):
-    """A random part of the rows, with a seed."""
+    """A random part of the rows; without a seed it is another one every time."""
 
     kind = "sample"
     lower: float
     upper: float
     replacement: bool
-    seed: int
+    seed: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

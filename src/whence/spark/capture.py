@@ -35,6 +35,7 @@ from whence.spark.physical import physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
 from whence.spark.references import referred, refers
+from whence.spark.refuse import refuse
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
 from whence.spark.usercode import find_code
@@ -83,6 +84,7 @@ def read(gateway: Gateway, node: Plan) -> Read:
     operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
     nodes = {op.id: part for op, part in align(gateway, operator, node)}
     found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
+    refuse(gateway, operator, nodes, found)
 
     def described(op: Operator) -> Operator:
         if not isinstance(op, Source):
@@ -377,7 +379,17 @@ def _is_ordered(operator: Operator) -> bool:
     match operator:
         case ops.Sort(whole=whole):
             return whole
-        case ops.Project() | ops.Limit() | ops.Offset() | ops.View() | ops.Filter() | ops.Hint():
+        case (
+            ops.Project()
+            | ops.Filter()
+            | ops.Limit()
+            | ops.Offset()
+            | ops.Generate()
+            | ops.Sample()
+            | ops.Observe()
+            | ops.View()
+            | ops.Hint()
+        ):
             return _is_ordered(operator.children[0])
         case _:
             return False

@@ -31,16 +31,39 @@ _SETTINGS = {
     "spark.sql.files.maxRecordsPerFile": "0",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.sources.useV1SourceList": "parquet",  # others have no `_metadata`
 }
 # Lists are collected in a hash map of at most so many groups; beyond, Spark sorts all rows first.
 _HASHED_GROUPS = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
 _FEW_GROUPS, _MANY_GROUPS = "128", "65536"  # Spark's own, and where memory is ample
+# Without it times are told to the millisecond.
+_WHOLE_TIMES = (
+    "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+)
 # How files are written. The catalog tells what is whole, so no file needs to.
 _WRITTEN = {
     "compression": "zstd",
     "parquet.writer.version": "v2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+
+
+def plain_schema(schema: str) -> str:
+    """A schema without what is told of its columns: by it Spark would pad text of CHAR columns.
+
+    `_metadata`, once stored, is a column like any other. Collations are a part of the type.
+    """
+    found = json.loads(schema)
+    for field in found["fields"]:
+        kept = {k: v for k, v in field["metadata"].items() if k == "__COLLATIONS"}
+        field["metadata"] = kept
+    return json.dumps(found)
+
+
+def struct_of(schema: str) -> StructType:
+    """The type that a schema's JSON stands for; from text, since Spark changes what it reads."""
+    return StructType.fromJson(json.loads(schema))
 
 
 class Gateway(Plans):
@@ -121,17 +144,17 @@ class Gateway(Plans):
 
     def read_parquet(self, folder: str, schema: str) -> Plan:
         """The relation over a folder of Parquet files with a schema given as JSON."""
-        struct = StructType.fromJson(json.loads(schema))
-        frame = self.session.read.schema(struct).parquet(folder)
-        return self._exactly_typed(frame, struct)
+        plain = plain_schema(schema)
+        frame = self.session.read.schema(struct_of(plain)).parquet(folder)
+        return self._exactly_typed(frame, plain)
 
-    def _exactly_typed(self, frame: DataFrame, struct: StructType) -> Plan:
+    def _exactly_typed(self, frame: DataFrame, schema: str) -> Plan:
         """The relation of a frame over files, its columns typed as they were written.
 
         Spark takes every column and item read from files to be nullable, whatever the schema says.
         """
         relation = frame._jdf.queryExecution().analyzed()
-        wanted = {f.name(): f for f in self.struct_type(struct.json()).fields()}
+        wanted = {f.name(): f for f in self.struct_type(schema).fields()}
         columns = [
             a.withDataType(wanted[a.name()].dataType()) if a.name() in wanted else a
             for a in self.output(relation)
@@ -140,16 +163,16 @@ class Gateway(Plans):
 
     def read_files(self, paths: Sequence[str], stored: Stored) -> Plan:
         """The relation over some Parquet files of a dataset."""
-        schema = stored.properties.get("stored") or json.loads(stored.schema)
-        struct = StructType.fromJson(schema)
-        reader = self.session.read.schema(struct)
+        own = stored.properties.get("stored")
+        plain = plain_schema(json.dumps(own) if own else stored.schema)
+        reader = self.session.read.schema(struct_of(plain))
         if stored.properties.get("partitions"):
-            reader = reader.option("basePath", stored.location)
+            reader = reader.option("basePath", stored.properties.get("base", stored.location))
         if stored.kind == "source":
             # Spark names files as URIs, and reads names that are not.
             paths = [unquote(path) for path in paths]
         frame = reader.option("__globPaths__", False).parquet(*paths)
-        return self._exactly_typed(frame, struct)
+        return self._exactly_typed(frame, plain)
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
         """A plan's columns, found by name, under the identities of the wanted ones; else null."""
@@ -210,9 +233,12 @@ class Gateway(Plans):
 
     def content_digest(self, folder: str, schema: str) -> str:
         """A digest of the rows in a folder and of their places, computed by Spark."""
-        frame = self.session.read.schema(StructType.fromJson(json.loads(schema))).parquet(folder)
+        frame = self.session.read.schema(struct_of(schema)).parquet(folder)
         columns = ", ".join(f"`{name}`" for name in frame.columns)
-        row = f"to_json(struct({columns})), _metadata.file_block_start, _metadata.row_index"
+        row = (
+            f"to_json(struct({columns}), {_WHOLE_TIMES}), "
+            "_metadata.file_block_start, _metadata.row_index"
+        )
         found = frame.selectExpr(
             "count(*)", f"bit_xor(xxhash64('a', {row}))", f"bit_xor(xxhash64('b', {row}))"
         ).first()
@@ -240,9 +266,20 @@ class Gateway(Plans):
     def collect(self, plan: Plan) -> list[list[Any]]:
         """The rows of a plan, as lists of plain values."""
         plan.setAnalyzed()
-        table = self.frame(plan).toArrow()
-        columns = [column.to_pylist() for column in table.columns]
-        return [list(row) for row in zip(*columns, strict=True)] if columns else []
+        frame = self.frame(plan)
+        if not frame.columns:
+            return [[] for _ in range(frame.count())]
+        columns = [column.to_pylist() for column in frame.toArrow().columns]
+        return [list(row) for row in zip(*columns, strict=True)]
 
 
-__all__ = ["Expression", "Gateway", "JavaObject", "Plan", "is_stopped", "spark_errors"]
+__all__ = [
+    "Expression",
+    "Gateway",
+    "JavaObject",
+    "Plan",
+    "is_stopped",
+    "plain_schema",
+    "spark_errors",
+    "struct_of",
+]

@@ -14,13 +14,14 @@ from functools import cached_property
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name
+from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name, slots
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.groups import find_flags, grouping, listed
 from whence.spark.instrument.joins import bound_expressions, split_condition
+from whence.spark.instrument.keys import comparable, is_merged
 from whence.spark.instrument.traced import key_names, own_slots
 from whence.spark.instrument.windows import rank_column
 from whence.spark.literals import NULL
@@ -95,7 +96,8 @@ def _find(
         case ops.Except() | ops.Intersect():
             side = 0 if group.endswith("/left") else 1
             child = instrument(context, operator.children[side], node.children().apply(side))
-            keys = context.gateway.output(node.children().apply(side))
+            own = context.gateway.output(node.children().apply(side))
+            keys = comparable(context.gateway, child.plan, own)
             return _by_values(context, child, keys, group, bounds)
         case _:
             raise UnsupportedError(f"internal: {operator.id} has no groups")
@@ -239,9 +241,13 @@ def _aggregate(
     gateway = context.gateway
     child = instrument(context, operator.children[0], node.child())
     keys = grouping(gateway, node)
-    if not find_flags(gateway, operator, node):
+    merged = any(map(is_merged, keys))  # only grouping tells which rows belong together
+    if not merged:
+        keys = comparable(gateway, child.plan, keys)
+    if not merged and not find_flags(gateway, operator, node):
         return _by_values(context, child, keys, group, bounds)
-    restricted = child.over(_restrict(gateway, child.plan, keys, bounds))
+    rows = child.plan if merged else _restrict(gateway, child.plan, keys, bounds)
+    restricted = child.over(rows)
     named = _named(gateway, keys)
     traced = listed(context, operator, node, named, restricted)
     keyed = [key.toAttribute() for key in named]
@@ -257,9 +263,12 @@ def _exploded(
     item = gateway.fresh("i")
     plan = gateway.resolved_project(keys, traced.plan, [(item, f"explode(`{shape.slot}`)")])
     names = [str(key.name()) for key in keys]
-    inner = [n for n, _ in _element_fields(gateway, plan, item)]
     kept = [gateway.attribute(plan, name) for name in names]
-    texts = [(name, f"`{item}`.`{name}`") for name in inner]
+    if shape.is_bare:
+        texts = [(slots(shape.element)[0], f"`{item}`")]
+    else:
+        inner = [n for n, _ in _element_fields(gateway, plan, item)]
+        texts = [(name, f"`{item}`.`{name}`") for name in inner]
     plan = gateway.resolved_project(kept, plan, texts)
     return plan, GroupShape(group, tuple(names), shape.element, shape.flags, chosen=shape.chosen)
 
@@ -429,14 +438,15 @@ def _window(
     """The rows of each partition with their rank in it."""
     gateway = context.gateway
     child = instrument(context, operator.children[0], node.child())
-    partition = gateway.items(node.partitionSpec())
+    own = gateway.items(node.partitionSpec())
+    partition = comparable(gateway, child.plan, own)
     plan = _restrict(
         gateway, child.plan, partition, bounds and bounds.first(gateway, len(partition))
     )
     order = gateway.items(node.orderSpec())
     if order:
         column = rank_column(gateway, node)
-        plan = gateway.window([column], partition, order, plan)
+        plan = gateway.window([column], own, order, plan)
         rank = gateway.alias(column.toAttribute(), RANK)
     else:
         rank = gateway.alias(gateway.literal(1), RANK)

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from whence.algebra.witness import Group, Members, Witness, children, slots, walk
 from whence.spark.files import local_path
-from whence.spark.gateway import Gateway, Plan
+from whence.spark.gateway import Gateway, Plan, struct_of
 from whence.spark.literals import MAX_LITERALS, literal_rows
 from whence.spark.members import Bounds
 from whence.spark.stored import Stored
@@ -51,7 +51,7 @@ def _plan(frame: DataFrame) -> Plan:
 
 
 def _stored_schema(stored: Stored) -> StructType:
-    return StructType.fromJson(stored.properties["stored"])
+    return struct_of(json.dumps(stored.properties["stored"]))
 
 
 def _key_schemas(schema: StructType, shape: Witness, group: str) -> Iterator[StructType]:

@@ -93,15 +93,20 @@ def _leaf(gateway: Gateway, operator: Source, node: Plan, found: Input) -> Trace
 
 
 def _range_leaf(gateway: Gateway, operator: Source, wanted: list[Any], stored: Stored) -> Traced:
+    node, slot = range_rows(gateway, stored)
+    have = gateway.output(node)
+    traced = Traced(node, {slot: have[1]}, Row(slot, operator.id))
+    return traced.over(restored_with_slots(gateway, traced, have[:1], wanted, []))
+
+
+def range_rows(gateway: Gateway, stored: Stored) -> tuple[Plan, str]:
+    """The rows of a range and beside each its locator, and what that column is called."""
     bounds = stored.properties["range"]
     end = bounds["start"] + bounds["rows"] * bounds["step"]
     frame = gateway.session.range(bounds["start"], end, bounds["step"])
     slot = gateway.fresh("w")
     frame = frame.selectExpr("id", f"(id - {bounds['start']}L) div {bounds['step']}L AS `{slot}`")
-    node = frame._jdf.queryExecution().analyzed()
-    have = gateway.output(node)
-    traced = Traced(node, {slot: have[1]}, Row(slot, operator.id))
-    return traced.over(restored_with_slots(gateway, traced, have[:1], wanted, []))
+    return frame._jdf.queryExecution().analyzed(), slot
 
 
 def _bounds(gateway: Gateway, keys: str) -> Bounds:

@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
-
-from pyspark.sql.types import StructField, StructType
+from urllib.parse import unquote
 
 from whence.algebra.locators import ROW_BITS
 from whence.algebra.witness import Row
 from whence.errors import UnsupportedError
 from whence.spark import files
-from whence.spark.gateway import Gateway, Plan
+from whence.spark.gateway import Gateway, Plan, plain_schema
 from whence.spark.instrument.traced import Traced
-from whence.spark.physical import restored, storable
+from whence.spark.physical import restored, storable, told_apart
 from whence.spark.stored import Shelf, Stored, StoredFile, files_fingerprint, fingerprint
 
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
@@ -31,17 +30,14 @@ class Found:
     """A leaf of Spark's plan, with what can be told of it without running anything.
 
     `format` is parquet, json, csv, ..., range, memory, rdd, cached or the name of a connector.
+    With `is_kept` its rows are found again where they are, so that it needs no snapshot.
     """
 
     node: Plan
     format: str
     location: str
     uris: tuple[str, ...]
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its rows are found again where they are, so that it needs no snapshot."""
-        return self.format in ("parquet", "range")
+    is_kept: bool = False
 
     @property
     def name(self) -> str:
@@ -69,7 +65,10 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
             name = "parquet"
         else:
             name = str(file_format.toString()).lower()
-        return Found(node, name, location, tuple(uris))
+        names = [str(n) for n in relation.schema().fieldNames()]
+        base = _base(uris, _partitions(relation))
+        kept = name == "parquet" and told_apart(names) and base is not None
+        return Found(node, name, location, tuple(uris), kept)
     formats = {
         "Range": "range",
         "LocalRelation": "memory",
@@ -81,7 +80,28 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
         return Found(node, gateway.kind(node.relation()).removesuffix("Relation").lower(), "", ())
     if kind == "DataSourceV2Relation":
         return Found(node, str(node.table().name()), "", ())
-    return Found(node, formats.get(kind, kind), "", ())
+    return Found(node, formats.get(kind, kind), "", (), kind == "Range")
+
+
+def _partitions(relation: Any) -> list[str]:
+    return [str(n) for n in relation.partitionSchema().fieldNames()]
+
+
+def _base(uris: Sequence[str], partitions: Sequence[str]) -> str | None:
+    """The folder above those that are named after partitions; None if there is no such folder.
+
+    >>> _base(["file:/a/t/k=1/x.parquet", "file:/a/t/k=2/y.parquet"], ["k"])
+    'file:/a/t'
+    """
+    found = set()
+    for uri in uris:
+        *above, _ = uri.split("/")
+        first = len(above) - len(partitions)
+        folders = [unquote(part).partition("=")[0].casefold() for part in above[first:]]
+        if folders != [name.casefold() for name in partitions]:
+            return None
+        found.add("/".join(above[:first]))
+    return found.pop() if len(found) == 1 else None if partitions else ""
 
 
 def _common(uris: Sequence[str]) -> str:
@@ -127,19 +147,19 @@ class Leaves:
 
     def stored(self, found: Found, name: str, kept: Sequence[int]) -> Stored:
         """The dataset that a leaf reads; `kept` are the columns that a snapshot needs."""
-        if found.format == "parquet":
-            return self._own(found) or self._parquet(found, name)
+        if not found.is_kept:
+            return self._snapshot(found, name, kept)[0]
         if found.format == "range":
             return self._range(found, name)
-        return self._snapshot(found, name, kept)[0]
+        return self._own(found) or self._parquet(found, name)
 
     def traced(self, found: Found, stored: Stored, operator: str, kept: Sequence[int]) -> Traced:
         """The leaf of an operator with its locator slot, read from the dataset that was stored."""
-        if found.format == "parquet":
-            return located(self._gateway, found.node, stored, operator)
+        if not found.is_kept:
+            return self._from_snapshot(found, operator, kept)
         if found.format == "range":
             return self._counted(found, operator)
-        return self._from_snapshot(found, operator, kept)
+        return located(self._gateway, found.node, stored, operator)
 
     def _own(self, found: Found) -> Stored | None:
         """The output of an earlier step or run, if that is what the leaf reads."""
@@ -152,7 +172,8 @@ class Leaves:
         numbered, text = files.numbered(self._gateway, found.uris)
         digest = files_fingerprint(numbered)
         relation = found.node.relation()
-        partitions = [str(n) for n in relation.partitionSchema().fieldNames()]
+        partitions = _partitions(relation)
+        base = unquote(_base(found.uris, partitions) or found.location)
         schema = str(relation.schema().json())  # read with another one, it is another source
         return Stored(
             id=fingerprint(["source", found.location, digest, schema]),
@@ -162,7 +183,7 @@ class Leaves:
             schema=schema,
             fingerprint=digest,
             files=tuple(numbered),
-            properties={"slot": text, "partitions": partitions},
+            properties={"slot": text, "partitions": partitions, "base": base},
         )
 
     # --- spark.range ------------------------------------------------------------------------
@@ -245,7 +266,7 @@ class Leaves:
         ]
         dataset, folder = self._shelf.new_folder()
         frame = gateway.frame(gateway.project(written, found.node))
-        schema = _plain(frame.schema).json()
+        schema = plain_schema(frame.schema.json())
         gateway.write_parquet(frame, folder)
         listed, slot = own_files(gateway, folder)
         version = version or gateway.content_digest(folder, schema)
@@ -270,11 +291,6 @@ class Leaves:
             },
         )
         return stored, folder
-
-
-def _plain(schema: StructType) -> StructType:
-    """A schema without what is told of its columns: `_metadata`, once stored, is a column."""
-    return StructType([StructField(f.name, f.dataType, f.nullable) for f in schema])
 
 
 def located(gateway: Gateway, node: Plan, stored: Stored, operator: str) -> Traced:

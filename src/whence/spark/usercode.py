@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -43,6 +44,23 @@ def _calls(value: Any) -> bool:
         return False
     skipped = ("children", "subqueries", "moves", "reads", "decides", "output")
     return any(_calls(getattr(value, f.name)) for f in fields(value) if f.name not in skipped)
+
+
+def remembers(gateway: Gateway, function: Any) -> bool:
+    """Whether a Python table function may give rows that depend on more than the row it is given.
+
+    It does so if it has a state, or gives rows after the last one.
+    """
+    found = CloudPickleSerializer().loads(gateway.to_bytes(function.func().command()))
+    kind = found[0] if isinstance(found, tuple) else found
+    own = {name: value for base in kind.__mro__[:-1] for name, value in vars(base).items()}
+    if {"__init__", "terminate"} & own.keys():
+        return True
+    if any(isinstance(value, list | dict | set) for n, value in own.items() if n[:2] != "__"):
+        return True
+    codes = [value.__code__ for value in own.values() if hasattr(value, "__code__")]
+    steps = (step.opname for code in codes for step in dis.get_instructions(code))
+    return any(name in ("STORE_ATTR", "STORE_GLOBAL") for name in steps)
 
 
 def _digests(gateway: Gateway, expression: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from whence.algebra.expression import Expression, render
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Dataset
-from whence.errors import EngineError, UnknownNameError
+from whence.errors import EngineError, SelectionError, UnknownNameError
 from whence.trace.backward import Backward
 from whence.trace.cells import Cells, cells_of
 from whence.trace.cells.trees import RowTree, render_trees, row_trees
@@ -84,33 +84,40 @@ class SourceRows:
         `role` keeps only the contributing or only the influencing ones; `extra` adds the columns
         `_file`, `_row` and `_role`.
         """
+        if role not in (None, "contributing", "influencing"):
+            raise SelectionError(f"a role is 'contributing' or 'influencing', not {role!r}")
         check_source(self.dataset)
-        items = [f"{quoted(p)} AS {quoted(n)}" for n, p in self._stored_columns()]
-        rows = self._tables.at(self.dataset, items, self._hits)
-        chosen = ", ".join(f"r.{quoted(n)}" for n, _ in self._stored_columns())
+        pairs = self._stored_columns()
         more = ""
         if extra:
             more = (
-                f", {self._file()} AS _file, locator & {ROW_MASK} AS _row, "
+                f", {self._file('h.')} AS _file, h.locator & {ROW_MASK} AS _row, "
                 f"{_role('h.role')} AS _role"
             )
-        where = "" if role is None else f" WHERE {_role('h.role')} = '{role}'"
-        return self._tables.arrow(
-            f"SELECT {chosen or '1 AS row'}{more} FROM ({rows}) AS r "
+        where = "" if role is None else f" WHERE {_role('h.role')} = {text(role)}"
+        chosen = ", ".join(f"r.c{i}" for i in range(len(pairs)))
+        table = self._tables.arrow(
+            f"SELECT {chosen or '1 AS row'}{more} FROM ({self._rows(pairs)}) AS r "
             f"JOIN {self._hits} AS h ON h.locator = r.{LOCATOR}{where} ORDER BY h.locator",
             self.dataset,
         )
+        names = [name for name, _ in pairs] or ["row"]
+        return table.rename_columns([*names, *table.column_names[len(names) :]])
+
+    def _rows(self, pairs: list[tuple[str, str]]) -> str:
+        """SQL for the rows, their columns as c0, c1, ..., whatever they are called."""
+        columns = [self._tables.column(self.dataset, physical) for _, physical in pairs]
+        items = [f"{column} AS c{i}" for i, column in enumerate(columns)]
+        return self._tables.at(self.dataset, items or ["1 AS c0"], self._hits)
 
     def fetch(self, limit: int | None = None) -> Fetched:
         """The first rows with `_file`, `_row` and `_role` before their columns, without Arrow."""
         check_source(self.dataset)
         pairs = self._stored_columns()
-        items = [f"{quoted(physical)} AS c{i}" for i, (_, physical) in enumerate(pairs)]
-        found = self._tables.at(self.dataset, items or ["1 AS c0"], self._hits)
         chosen = "".join(f", r.c{i}" for i in range(len(pairs)))
         sql = (
-            f"SELECT {self._file()}, h.locator & {ROW_MASK}, {_role('h.role')}{chosen} "
-            f"FROM ({found}) AS r JOIN {self._hits} AS h ON h.locator = r.{LOCATOR} "
+            f"SELECT {self._file('h.')}, h.locator & {ROW_MASK}, {_role('h.role')}{chosen} "
+            f"FROM ({self._rows(pairs)}) AS r JOIN {self._hits} AS h ON h.locator = r.{LOCATOR} "
             f"ORDER BY h.locator{_limit(limit)}"
         )
         rows = self._tables.run(sql, self.dataset)
@@ -140,7 +147,7 @@ class SourceRows:
 
         return [(f["name"], f["name"]) for f in json.loads(self.dataset.schema)["fields"]]
 
-    def _file(self) -> str:
+    def _file(self, prefix: str = "") -> str:
         files = self.dataset.files
         if not files:
             return "NULL"
@@ -149,7 +156,7 @@ class SourceRows:
             f"WHEN {file.slot} THEN '{path.replace(chr(39), chr(39) * 2)}'"
             for file, path in zip(files, paths, strict=True)
         )
-        return f"CASE locator >> {ROW_BITS} {cases} END"
+        return f"CASE {prefix}locator >> {ROW_BITS} {cases} END"
 
 
 class Trace(Mapping[str, SourceRows]):
@@ -263,8 +270,8 @@ class Trace(Mapping[str, SourceRows]):
 
     def expressions(self, *, rows: int = 10, terms: int = 20) -> list[Expression]:
         """The same as expressions, for programs."""
-        reader = How(self._tables, self._backward, self._names, terms)
-        return reader.rows(self._view, self._chosen, rows)
+        reader = How(self._tables, self._backward, self._names, checked_count(terms))
+        return reader.rows(self._view, self._chosen, checked_count(rows))
 
     def cells(self) -> Any:
         """The source cells behind what was chosen, as an Arrow table.
@@ -327,7 +334,7 @@ class Trace(Mapping[str, SourceRows]):
         its input; `*` stands for all columns. Steps are listed as the trace meets them.
         """
         how = How(self._tables, self._backward, self._names, 20)
-        reader = CellReader(self._tables, how, limit)
+        reader = CellReader(self._tables, how, checked_count(limit))
         entries = (
             {name: entry[name] for name in CELLS} | {"input_row": render(entry["input_row"])}
             for view, chosen in self._backward.followed
@@ -422,7 +429,14 @@ def _fetch_output(tables: Tables, dataset: Dataset, chosen: str, limit: int | No
 
 
 def _limit(limit: int | None) -> str:
-    return "" if limit is None else f" LIMIT {limit}"
+    return "" if limit is None else f" LIMIT {checked_count(limit)}"
+
+
+def checked_count(count: Any) -> int:
+    """A number of rows that was asked for."""
+    if not isinstance(count, int) or count < 0:
+        raise SelectionError(f"a number of rows is 0 or more, not {count!r}")
+    return count
 
 
 def _names(datasets: Mapping[str, Dataset]) -> dict[str, str]:

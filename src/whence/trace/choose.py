@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.archive import Dataset
 from whence.errors import SelectionError, WhenceError
 from whence.trace.tables import LOCATOR, Tables, quoted
 
+if TYPE_CHECKING:
+    from whence.trace.selection import Known
+
 Selection = Any
 """SQL text over the columns, a Column, a DataFrame, a list of rows, or None for all rows."""
 
 
-def choose(
-    tables: Tables, dataset: Dataset, selection: Selection, column_text: Callable[[Any], str]
-) -> str:
+class Selecting(Protocol):
+    """What a selection asks of Spark."""
+
+    @property
+    def zone(self) -> str:
+        """The time zone of the session at hand; UTC where there is none."""
+        ...
+
+    def selected(self, dataset: Dataset, predicate: Any) -> Any:
+        """The locators of the rows that a predicate, SQL text or a Column, holds for, as Arrow."""
+        ...
+
+
+def choose(tables: Tables, dataset: Dataset, selection: Selection, engine: Selecting) -> str:
     """A table with the locators of a dataset's selected rows.
 
-    `column_text` gives the SQL text of a Spark Column.
+    The engine answers what DuckDB may understand otherwise than Spark does.
     """
-    names, physical = _column_names(dataset)
-    items = [f"{quoted(p)} AS {quoted(n)}" for n, p in zip(names, physical, strict=True)]
+    if selection is None:
+        rows = tables.rows(dataset, ["1 AS __whence_none"])
+        return tables.table("chosen", f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows})")
+    from whence.trace.selection import known  # this imports sqlglot
+
+    names, physical, kinds = _columns(dataset)
+    columns = known(names, kinds)
+    labels = [quoted(column.label) for column in columns]
+    stored = [tables.column(dataset, name) for name in physical]
+    items = [f"{column} AS {label}" for label, column in zip(labels, stored, strict=True)]
     rows = tables.rows(dataset, items or ["1 AS __whence_none"])
-    where = "true"
-    if selection is not None:
-        where = _condition(tables, selection, names, column_text)
+    where = _condition(tables, dataset, rows, selection, columns, engine)
+    return _chosen(tables, dataset, rows, selection, where)
+
+
+def _chosen(tables: Tables, dataset: Dataset, rows: str, selection: Selection, where: str) -> str:
+    """The locators of the rows for which a condition holds."""
     try:
-        if selection is not None:
-            described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS r", dataset)
-            _check_boolean(selection, described[0][1])
-        sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
+        described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS r", dataset)
+        _check_boolean(selection, described[0][1])
+        sql = f"SELECT r.{LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
         return tables.table("chosen", sql, dataset)
     except WhenceError:
         raise
@@ -42,29 +66,49 @@ def choose(
 
 
 def _condition(
-    tables: Tables, selection: Selection, names: list[str], column_text: Callable[[Any], str]
+    tables: Tables,
+    dataset: Dataset,
+    rows: str,
+    selection: Selection,
+    columns: Sequence[Known],
+    engine: Selecting,
 ) -> str:
-    from whence.trace.selection import as_table, condition, matching  # these import sqlglot
+    """What the selected rows fulfil, as DuckDB understands it."""
+    from whence.trace.selection import as_table, condition, matching
 
     if isinstance(selection, str):
-        return condition(selection, names)
-    if type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc"):
-        return condition(column_text(selection), names)
-    table = as_table(selection)
+        text = condition(selection, columns)
+        if text is not None and not (engine.zone != "UTC" and _has_times(columns)):
+            return text
+    elif not (type(selection).__module__.startswith("pyspark") and hasattr(selection, "_jc")):
+        schema = tables.arrow(f"SELECT * FROM ({rows}) LIMIT 0", dataset).schema
+        table = as_table(selection, columns, schema)
+        name = tables.fresh("given")
+        where = matching(name, table.column_names, columns)
+        if not table.num_rows:
+            return "false"
+        given = [f"g{i}" for i in range(table.num_columns)]
+        tables.register(name, table.rename_columns(given))
+        return where
     name = tables.fresh("given")
-    where = matching(name, table.column_names, names)
-    if not table.num_rows:
-        return "false"
-    tables.register(name, table)
-    return where
+    tables.register(name, engine.selected(dataset, selection))
+    return f"r.{LOCATOR} IN (SELECT locator FROM {name})"
 
 
-def _column_names(dataset: Dataset) -> tuple[list[str], list[str]]:
+def _has_times(columns: Sequence[Known]) -> bool:
+    """Whether some column holds points in time, which look different in every time zone."""
+    return any("timestamp" in str(c.type).replace("timestamp_ntz", "") for c in columns)
+
+
+def _columns(dataset: Dataset) -> tuple[list[str], list[str], list[Any]]:
+    """The names of a dataset's columns, those they are stored under, and their types."""
+    fields = json.loads(dataset.schema)["fields"]
+    kinds = [{"type": f["type"], **f["metadata"]} for f in fields]
     properties = dataset.properties
     if "columns" in properties:
-        return list(properties["columns"]), list(properties["physical"])
-    names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
-    return names, names
+        return list(properties["columns"]), list(properties["physical"]), kinds
+    names = [f["name"] for f in fields]
+    return names, names, kinds
 
 
 def _check_boolean(selection: Selection, kind: str) -> None:

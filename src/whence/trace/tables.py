@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -15,6 +16,7 @@ from whence.archive import Archive, Dataset
 from whence.errors import ArchiveError, SourceChangedError, SourceError
 
 LOCATOR = "__whence_locator"
+FILE = "__whence_file"
 
 
 def quoted(name: str) -> str:
@@ -63,6 +65,13 @@ def check_source(dataset: Dataset) -> None:
             )
 
 
+def _options(dataset: Dataset) -> str:
+    options = f"filename = '{FILE}', file_row_number = true, union_by_name = true"
+    if dataset.properties.get("partitions"):
+        options += ", hive_partitioning = true"
+    return options
+
+
 class Tables:
     """One DuckDB connection over an archive's datasets."""
 
@@ -76,6 +85,7 @@ class Tables:
         self._names = 0
         self._scratch: str | None = None
         self._known: dict[str, Dataset] = {}
+        self._present: dict[str, set[str]] = {}
 
     def fork(self) -> Tables:
         """The same datasets for one question, whose tables are gone when its answer is."""
@@ -167,8 +177,8 @@ class Tables:
         Columns are given as SQL select items over the stored names; none means all of them.
         """
         if dataset.kind == "range":
-            return self._range(dataset, where)
-        items = ", ".join(columns) or "* EXCLUDE (filename, file_row_number)"
+            return self._range(dataset, columns, where)
+        items = ", ".join(columns) or f"* EXCLUDE ({FILE}, file_row_number)"
         files = dataset.files
         if not files:
             return self._no_rows(dataset, columns)
@@ -180,24 +190,39 @@ class Tables:
                 f"WHEN {text(path)} THEN {file.slot << ROW_BITS}::BIGINT"
                 for path, file in zip(paths, files, strict=True)
             )
-            locator = f"(CASE filename {cases} END + file_row_number)"
-        options = "filename = true, file_row_number = true, union_by_name = true"
-        if dataset.properties.get("partitions"):
-            options += ", hive_partitioning = true"
-        scan = f"read_parquet([{listed}], {options})"
+            locator = f"(CASE {FILE} {cases} END + file_row_number)"
+        scan = f"read_parquet([{listed}], {_options(dataset)})"
         condition = f" WHERE {where}" if where else ""
         return f"SELECT {items}, {locator} AS {LOCATOR} FROM {scan}{condition}"
 
-    def _range(self, dataset: Dataset, where: str) -> str:
+    def column(self, dataset: Dataset, name: str) -> str:
+        """SQL for a stored column; one that a source's schema has and no file does is null."""
+        if dataset.kind != "source" or not dataset.files:
+            return quoted(name)
+        if dataset.id not in self._present:
+            paths = [text(local(path)) for path in self.archive.file_paths(dataset)]
+            scan = f"read_parquet([{', '.join(paths)}], {_options(dataset)})"
+            found = self.run(f"DESCRIBE SELECT * FROM {scan}", dataset)
+            self._present[dataset.id] = {row[0].casefold() for row in found}
+        return quoted(name) if name.casefold() in self._present[dataset.id] else "NULL"
+
+    @staticmethod
+    def _range(dataset: Dataset, columns: Iterable[str], where: str) -> str:
         bounds = dataset.properties["range"]
         scan = (
             f"SELECT {bounds['start']}::BIGINT + r * {bounds['step']}::BIGINT AS id, "
             f"r AS {LOCATOR} FROM range({bounds['rows']}) AS t(r)"
         )
-        return f"SELECT * FROM ({scan})" + (f" WHERE {where}" if where else "")
+        items = ", ".join([*columns, LOCATOR]) if columns else "*"
+        return f"SELECT {items} FROM ({scan})" + (f" WHERE {where}" if where else "")
 
-    def _no_rows(self, dataset: Dataset, columns: Iterable[str]) -> str:
-        raise ArchiveError(f"dataset {dataset.name!r} has no files")
+    @staticmethod
+    def _no_rows(dataset: Dataset, columns: Iterable[str]) -> str:
+        """What a table without files gives: its columns, and no rows."""
+        names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
+        nulls = ", ".join(f"NULL AS {quoted(name)}" for name in names) or "1 AS __whence_none"
+        items = ", ".join(columns) or "*"
+        return f"SELECT {items}, 0::BIGINT AS {LOCATOR} FROM (SELECT {nulls}) WHERE false"
 
     def at(self, dataset: Dataset, columns: Iterable[str], locators: str) -> str:
         """SQL that gives the rows of a dataset whose locators are in a table's column `locator`."""

@@ -61,7 +61,7 @@ def join(context: Context) -> Join:
         existence = context.attributes.column(parse(found["exists"]))
     used = (condition,) if condition else ()
     moves: tuple[Move, ...] = ()
-    if existence and condition:
+    if existence:
         reads = context.flow.paths(used)
         moves = (Move(Path(existence.number, existence.name), reads, "computed"),)
     return Join(
@@ -169,14 +169,14 @@ def tail(context: Context) -> Tail:
 
 
 def sample(context: Context) -> Sample:
-    """Sample; Spark fixes the seed when the frame is made."""
+    """Sample; Spark fixes the seed when the frame is made, but for TABLESAMPLE not REPEATABLE."""
     fields = context.node.fields
     return Sample(
         **context.common(context.input),
         lower=float(fields["lowerBound"]),
         upper=float(fields["upperBound"]),
         replacement=bool(fields["withReplacement"]),
-        seed=int(fields["seed"]),
+        seed=None if fields.get("seed") is None else int(fields["seed"]),
     )
 
 

@@ -11,6 +11,7 @@ from whence.algebra.witness import Collected, Members
 from whence.plan import CHOOSING
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
+from whence.spark.instrument.keys import comparable
 from whence.spark.instrument.traced import Context, Traced, group_slot, own_slots
 
 # The second half of a pivot: groups under a value that is not listed are only looked at.
@@ -79,7 +80,7 @@ def _keyed(context: Context, operator: ops.Aggregate, node: Plan) -> Traced:
     gateway = context.gateway
     names, plan = with_keys(gateway, node)
     traced = Traced(plan, {}, family.rows.one_row(node).shape)
-    grouped = group_slot(context, traced, operator, names)
+    grouped = group_slot(context, traced, operator, comparable(gateway, plan, names))
     slot = list(grouped.slots.values())
     plan = gateway.project([*gateway.output(node), *slot], grouped.plan)
     return grouped.over(plan)

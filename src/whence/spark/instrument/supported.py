@@ -191,6 +191,9 @@ GROUPS = (
             "test_groups.py::test_aggregate[global of nothing]",
         ),
     ),
+    Supported(
+        "session windows", "as the group", ("test_windows.py::test_rows_that_become_one_session",)
+    ),
     Supported("rollup", "as the group", ("test_groups.py::test_grouping_sets[rollup]",)),
     Supported("cube", "as the group", ("test_groups.py::test_grouping_sets[cube]",)),
     Supported(
@@ -267,6 +270,11 @@ NESTED = (
         ("test_unnest.py::test_unnest[inline]", "test_unnest.py::test_unnest[inline_outer]"),
     ),
     Supported("stack", _ROW, ("test_unnest.py::test_unnest[stack]",)),
+    Supported(
+        "Python table functions without a state",
+        _ROW,
+        ("test_unnest.py::test_python_table_functions",),
+    ),
     Supported(
         "LATERAL VIEW [OUTER]",
         "the row the item is in",

@@ -12,6 +12,7 @@ from typing import Any
 from whence import plan as ops
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
+from whence.spark.instrument.keys import comparable
 from whence.spark.instrument.traced import Context, Traced, group_slot
 
 # Their value depends on the size of the partition, whatever their frame says.
@@ -33,8 +34,9 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
     else:
         plan, ranges = _ranges(gateway, node, child.plan, list(zip(calls, frames, strict=True)))
     grouped = child.over(plan)
+    partition = comparable(gateway, plan, gateway.items(node.partitionSpec()))
     for low, high, own in ranges:
-        keys = [*gateway.items(node.partitionSpec()), low, high]
+        keys = [*partition, low, high]
         made = () if len(own) == len(calls) else tuple(own)
         grouped = group_slot(context, grouped, operator, keys, columns=made)
     slots = list(grouped.slots.values())

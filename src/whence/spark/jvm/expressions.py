@@ -167,9 +167,20 @@ class Expressions(Values):
             for field in schema.fields()
         ]
 
-    def column_text(self, column: Any) -> str:
-        """A Column as Spark SQL text."""
-        return str(self._java.expression(column._jc).sql())
+    def by_name(self, column: Any) -> Expression:
+        """The expression of a Column, in which columns of other frames are told by their names."""
+
+        def unbound(expression: Expression) -> Expression:
+            if self.kind(expression) == "AttributeReference":
+                name = str(expression.name()).replace("`", "``")
+                return self.parse(f"`{name}`")
+            kids = self.items(expression.children())
+            fresh = [unbound(kid) for kid in kids]
+            if all(a is b for a, b in zip(kids, fresh, strict=True)):
+                return expression
+            return expression.withNewChildren(self.seq(fresh))
+
+        return unbound(self._java.expression(column._jc))
 
     def field(self, struct: Expression, position: int) -> Expression:
         """The field of a struct at a position."""

@@ -137,14 +137,10 @@ class Walk:
             f"SELECT {ROW}, {quoted(slot)} AS locator FROM {scope.table} "
             f"WHERE {quoted(slot)} IS NOT NULL",
         )
-        columns = dict(
-            zip(
-                (column.number for column in source.output),
-                _positions(source, dataset.properties["columns"], earlier.plan),
-                strict=True,
-            )
-        )
-        moved = [replace(mark, column=columns[mark.column]) for mark in marks]
+        stored = zip(dataset.properties["physical"], earlier.plan.output, strict=True)
+        numbers = {name: column.number for name, column in stored}
+        columns = {c.number: numbers[c.name] for c in source.output if c.name in numbers}
+        moved = [replace(m, column=columns[m.column]) for m in marks if m.column in columns]
         self.output(earlier, rows, moved)
 
     # --- Operators --------------------------------------------------------------------------
@@ -233,15 +229,15 @@ class Walk:
         for number, subquery in enumerate(operator.subqueries, len(operator.children)):
             if not marks.get(number):
                 continue
-            group = group_of(scope.shape, f"{subquery.id}/scalar")
-            if group is None:
-                self._visit(view, subquery, row_of(scope, subquery), marks[number])
-                continue
             below, asked = subquery, marks[number]
-            inner = self._groups.referred(view, scope, group)
             while isinstance(below, ops.Project | ops.View) and not below.subqueries:
                 asked = self._back(below, scope, asked).get(0, [])
                 below = below.children[0]
+            group = group_of(scope.shape, f"{subquery.id}/scalar")
+            if group is None:
+                self._visit(view, below, row_of(scope, subquery), asked)
+                continue
+            inner = self._groups.referred(view, scope, group)
             if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
                 self._into_members(view, below, inner, asked)
             else:
@@ -441,6 +437,8 @@ class Walk:
             for move in moves_of(operator, mark):
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
+                    if passed.input:
+                        continue  # a subquery, which is the same for all members
                     item = items.get(mark.column)
                     one = self._groups.made(operator, members, passed, move.positions, item)
                     if flag is not None:
@@ -451,6 +449,7 @@ class Walk:
                 below += [
                     self._groups.spread(mark.influence(path, operator.id), members.table)
                     for path in move.influences
+                    if not path.input
                 ]
         used = self._groups.used(members, values, picked)
         below += picked
@@ -461,7 +460,8 @@ class Walk:
             "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
         )
         everyone = Mark(0, (), narrowed, False)
-        below += [everyone.influence(path, operator.id) for path in operator.decides]
+        decides = [path for path in operator.decides if not path.input]
+        below += [everyone.influence(path, operator.id) for path in decides]
         if operator.children:
             inner = replace(members, table=narrowed)
             self._visit(view, operator.children[0], part(inner, operator.children[0]), below)
@@ -497,14 +497,6 @@ def _at(mark: Mark, position: PlaceStep, operator: ops.Generate, table: str) -> 
     where = mark.steps.index(ItemStep())
     steps = (*mark.steps[:where], position, *mark.steps[where + 1 :])
     return replace(mark, steps=steps, table=table)
-
-
-def _positions(source: ops.Source, names: Sequence[str], plan: Operator) -> list[int]:
-    """The columns of the plan that made a source, in the order of the source's columns."""
-    numbers = [column.number for column in plan.output]
-    if [c.name for c in source.output] == list(names):
-        return numbers
-    return [numbers[list(names).index(column.name)] for column in source.output]
 
 
 def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> list[Mark]:

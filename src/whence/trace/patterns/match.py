@@ -203,9 +203,7 @@ class Matcher:
             case "is null" | "is not null":
                 return f"v {condition.comparison}"
             case "where":
-                from whence.trace.selection import condition as translated
-
-                return f"({translated(str(condition.value), ['_'])})"
+                return f"({_predicate(node, str(condition.value))})"
         if types.kind(found) in ("struct", "array", "map"):
             raise PatternError(
                 f"{node_text(node)}: this is {types.described(found)}, which cannot be compared; "
@@ -231,6 +229,19 @@ class Matcher:
             for each in places:
                 chosen += self._pruned(each, place.table, place.keys)
         return chosen
+
+
+def _predicate(node: Node, where: str) -> str:
+    """A predicate in Spark's SQL over the value `_`, as DuckDB's."""
+    from whence.trace.selection import condition, known
+
+    found = condition(where, known(["_"]))
+    if found is None:
+        raise PatternError(
+            f"{node_text(node)}: only Spark can tell what {where!r} means; use comparisons, "
+            "arithmetic and plain functions of text, or compute it as a column of the pipeline"
+        )
+    return found
 
 
 def _literal(value: Any) -> str:
