@@ -27,6 +27,7 @@ from whence.spark.instrument import groups
 
 WORDS = ("good", "day", "BTS", "coffee", "data", "spark", "rain", "late", "again", "hello")
 PADDING = 200
+BYTES = {"json": 6_800, "parquet": 950}  # of a tweet, about
 
 
 def tweets(spark: SparkSession, rows: int, seed: int = 7) -> DataFrame:
@@ -40,8 +41,8 @@ def tweets(spark: SparkSession, rows: int, seed: int = 7) -> DataFrame:
 
     def skewed(name: str) -> Column:
         """Few users are named often: the square of a number that is evenly spread."""
-        part = pick(name, 1000) / 1000.0
-        return F.floor(part * part * part * (rows / 4.0 + 1))
+        part = pick(name, 1_000_003) / 1_000_003.0
+        return F.floor(part * part * (rows / 4.0 + 1))
 
     def user(number: Column) -> Column:
         padding = [F.concat(F.lit(f"p{i}-"), number).alias(f"profile_{i}") for i in range(20)]
@@ -222,29 +223,28 @@ def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks tweets")
-    parser.add_argument("--megabytes", type=int, default=50, help="of JSON text, about")
+    parser.add_argument("--megabytes", type=int, default=50, help="of files in each format, about")
     parser.add_argument("--formats", nargs="+", default=["parquet", "json"])
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
     options = parser.parse_args(arguments)
     spark = session(options.memory)
-    rows = options.megabytes * 1_000_000 // 6_800
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        made = tweets(spark, rows)
         for kind in options.formats:
+            rows = options.megabytes * 1_000_000 // BYTES[kind]
+            made = tweets(spark, rows)
             made.write.format(kind).save(str(work / kind))
             size = sum(f.stat().st_size for f in (work / kind).rglob("part-*")) / 1e6
             print(f"{kind}: {rows:,} tweets, {size:,.0f} MB", flush=True)
             results = []
             for name in options.scenarios:
 
-                def source(kind: str = kind) -> DataFrame:
-                    reader = spark.read.schema(made.schema).format(kind)
-                    return reader.load(str(work / kind))
+                def source(kind: str = kind, schema: Any = made.schema) -> DataFrame:
+                    return spark.read.schema(schema).format(kind).load(str(work / kind))
 
-                row = measure(spark, source, name, options.repeat, work / kind / name)
+                row = measure(spark, source, name, options.repeat, work / f"{kind}-{name}")
                 results.append(row)
                 print(
                     f"  {name} plain {row['plain']:6.2f} s  rows {row['rows']:.2f}  cells "
@@ -253,6 +253,6 @@ def main(arguments: list[str]) -> None:
                     f"{row['chosen']} rows, {row['found']} cells, {row['grade']}",
                     flush=True,
                 )
-            for kind in ("rows", "cells", "time", "bytes"):
-                mean = geometric_mean([row[kind] for row in results])
-                print(f"  {kind}: geometric mean {mean:.3f}", flush=True)
+            for what in ("rows", "cells", "time", "bytes"):
+                mean = geometric_mean([row[what] for row in results])
+                print(f"  {what}: geometric mean {mean:.3f}", flush=True)

@@ -19,7 +19,8 @@ from whence.spark.gateway import Expression, Gateway, Plan
 
 PREFIX = "__whence_"
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
-_TAKEN = frozenset({"_metadata", "file_row_number"})  # by Spark, and by DuckDB
+# By Spark, by DuckDB, and by what a row is read with.
+_TAKEN = frozenset({"_metadata", "file_row_number", f"{PREFIX}locator", f"{PREFIX}file"})
 
 
 def physical_names(names: Sequence[str]) -> list[str]:
@@ -28,17 +29,18 @@ def physical_names(names: Sequence[str]) -> list[str]:
     >>> physical_names(["a", "b"]), physical_names(["a", "A"]), physical_names(["", "x"])
     (['a', 'b'], ['c0', 'c1'], ['c0', 'c1'])
     """
-    unsafe = any(not name or _FORBIDDEN & set(name) for name in names)
+    unsafe = any(
+        not name or _FORBIDDEN & set(name) or name.casefold().startswith(PREFIX) for name in names
+    )
     if unsafe or not told_apart(names):
         return [f"c{i}" for i in range(len(names))]
     return list(names)
 
 
 def told_apart(names: Sequence[str]) -> bool:
-    """Whether DuckDB can tell columns of these names apart, from each other and from ours."""
+    """Whether DuckDB can tell columns of these names apart, from each other and from its own."""
     folded = {name.casefold() for name in names}
-    own = any(name.startswith(PREFIX) for name in folded)
-    return len(folded) == len(names) and not own and not folded & _TAKEN
+    return len(folded) == len(names) and not folded & _TAKEN
 
 
 def storable(gateway: Gateway, attribute: Any) -> Expression:
