@@ -149,7 +149,7 @@ def test_changing_a_source_row_moves_only_rows_it_has_impact_on(
     run = whence.capture(frame, archive=tmp_path, mode="eager")
     assert sorted(map(tuple, run.output.collect())) == sorted(map(tuple, frame.collect()))
     rows = table.toPandas()
-    for source in range(ROWS):
+    for source in range(0, ROWS, 2):
         impact = run.impact("readings", f"id = {source}")
         assert impact.grade == "exact"
         assert moved_by(rows, function, kind, source) <= {r["id"] for r in impact.to_pylist()}

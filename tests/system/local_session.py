@@ -15,6 +15,9 @@ def new_session(master: str = "local[1]", **settings: str) -> Any:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        # Compiling takes longer than these few rows.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     )
     for key, value in settings.items():
         builder = builder.config(key.replace("_", "."), value)

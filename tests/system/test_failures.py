@@ -52,6 +52,7 @@ def test_a_full_disk(tmp_path):
     assert found["archive"] == {"runs": ["before", "after"], "traced": [49, 49], "left": []}
 
 
+@pytest.mark.full
 def test_files_that_may_not_grow(tmp_path):
     archive = tmp_path / "archive"
     found = found_by(script("failures.py", "full", archive, LIMIT), tmp_path / "log")

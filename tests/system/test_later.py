@@ -1,5 +1,6 @@
 """A run is asked in another process: its plan is put together again by another JVM."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,10 @@ WHERE key = customer AND a7 < 9 GROUP BY a1, name, a2
 """
 START = """
 import sys
-from pyspark.sql import SparkSession
+from local_session import new_session
 import whence
 folder = sys.argv[1]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config(
-    "spark.sql.shuffle.partitions", "2").getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
+spark = new_session("local[2]")
 """
 CAPTURE = """
 for table in ("orders", "customers"):
@@ -37,7 +36,10 @@ print([row["id"] for row in trace["orders"].to_pylist()])
 
 def run(script: str, *arguments: str) -> str:
     command = [sys.executable, "-c", START + script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=here
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
