@@ -71,4 +71,5 @@ def _form(gateway: Gateway, text: str, kind: Any, depth: int) -> str:
 
 def is_merged(key: Expression) -> bool:
     """Whether a grouping key is a session window: rows of several keys become one group."""
-    return hasattr(key, "metadata") and bool(key.metadata().contains("spark.sessionWindow"))
+    named = Gateway.kind(key) in ("AttributeReference", "Alias")
+    return named and bool(key.metadata().contains("spark.sessionWindow"))
