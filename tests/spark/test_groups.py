@@ -387,3 +387,14 @@ def test_lists_of_many_groups_are_hashed_where_memory_is_ample(spark: Any) -> No
     gateway.session.conf.set(limit, "500")  # somebody's own
     gateway.expect(1_000_000)
     assert gateway.session.conf.get(limit) == "500"
+
+
+def test_a_joined_group_by_an_expression(workshop: Any) -> None:
+    workshop.session.range(20).createOrReplaceTempView("many")
+    frame = workshop.session.sql(
+        "SELECT id, n FROM many JOIN (SELECT id % 3 AS k, count(*) AS n FROM many GROUP BY id % 3) "
+        "ON id % 3 = k"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    (rows,) = run.trace("id = 4").values()
+    assert sorted(rows.locators()["row"].to_pylist()) == list(range(1, 20, 3))
