@@ -10,6 +10,7 @@ from oracle import (
     Values,
     average,
     count,
+    distinct,
     group,
     join,
     largest,
@@ -17,6 +18,7 @@ from oracle import (
     select,
     smallest,
     total,
+    union,
     where,
     with_column,
     with_scalar,
@@ -48,7 +50,20 @@ def keys(table: Any) -> Any:
     return project(table, {name: name for name in T})
 
 
+def lateral(t: Any, u: Any) -> Any:
+    """What the rows of t have in common that the subquery looks at is where it begins."""
+    seen = distinct(project(t, {"c": "k", "d": "a.b"}))
+    matching = join(seen, u, "inner", lambda a, b: equal({"k": a["c"]}, b))
+    both = union(select(matching, v="y", c="c", d="d"), select(seen, v="d", c="c", d="d"))
+    same = join(t, both, "inner", lambda a, b: (a["k"], a["a.b"]) == (b["c"], b["d"]))
+    return select(same, k="k", v="v")
+
+
 PIPELINES = {
+    "union in a lateral subquery": Pipeline(
+        "SELECT k, v FROM t, LATERAL (SELECT y AS v FROM u WHERE j = k UNION ALL SELECT `a.b`)",
+        lateral,
+    ),
     "scalar": Pipeline(
         "SELECT k, (SELECT max(y) FROM u) AS m FROM t",
         lambda t, u: select(with_scalar(t, "m", group(u, {}, m=largest("y"))), k="k", m="m"),

@@ -112,7 +112,38 @@ def _rewrite_subqueries(rules: "_Rules", plan: Any) -> Any:
     """
     if rules.has(plan, "EXISTS_SUBQUERY"):
         plan = _map_subqueries(rules, plan, _same, _correlated)
-    return rules.apply((*SUBQUERIES, *FINISH), plan)
+    lateral = rules.has(plan, "LATERAL_SUBQUERY")
+    plan = rules.apply((*SUBQUERIES, *FINISH), plan)
+    return _named_apart(rules, plan) if lateral else plan
+
+
+def _named_apart(rules: "_Rules", plan: Any) -> Any:
+    """`plan` with no name twice in a later branch of a union, where names do not count.
+
+    A lateral subquery's branch that selects y of the query around it has y twice then: as its own
+    column, and as one to join on. Spark's optimizer makes one column of the two, and finds that
+    wrong.
+    """
+    if not rules.has(plan, "UNION"):
+        return plan
+    children = [_named_apart(rules, child) for child in _list(plan.children())]
+    if plan.getClass().getSimpleName() == "Union":
+        children[1:] = [_renamed(rules, child) for child in children[1:]]
+    return plan.withNewChildren(rules.seq(children))
+
+
+def _renamed(rules: "_Rules", plan: Any) -> Any:
+    """A projection of a plan that gives the second column of a name, and so on, another one."""
+    columns = _list(plan.output())
+    names = [str(column.name()) for column in columns]
+    if len(set(names)) == len(names):
+        return plan
+    again = [name in names[:i] for i, name in enumerate(names)]
+    listed = [
+        rules.alias(column, f"__whence_{i}") if twice else column
+        for i, (column, twice) in enumerate(zip(columns, again, strict=True))
+    ]
+    return rules.project(listed, plan)
 
 
 def _correlated(rules: "_Rules", subquery: Any) -> Any:
@@ -246,7 +277,7 @@ class _Rules:
         self.version = (int(major), int(minor))
         self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         patterns = self._object(_CATALYST + "trees.TreePattern")
-        names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY", "CTE"}
+        names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY", "CTE", "UNION"}
         self._patterns = {name: getattr(patterns, name)() for name in names}
         self._classes = {
             "expression": self._class(_CATALYST + "expressions.Expression"),
@@ -295,6 +326,19 @@ class _Rules:
         length = buffer.length()
         pieces = range(0, length, _PIECE)
         return "".join(buffer.substring(i, min(i + _PIECE, length)) for i in pieces)
+
+    def alias(self, expression: Any, name: str) -> Any:
+        """`expression AS name`."""
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        new = expressions.NamedExpression.newExprId()
+        none = self._jvm.scala.Option.empty()
+        return expressions.Alias(expression, name, new, self.seq([]), none, self.seq([]))
+
+    def project(self, columns: list[Any], plan: Any) -> Any:
+        """`SELECT columns FROM plan`."""
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(
+            self.seq(columns), plan
+        )
 
     def seq(self, items: list[Any]) -> Any:
         """A Scala Seq."""
