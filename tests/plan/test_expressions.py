@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from whence.plan.catalyst.evaluate import Evaluator
-from whence.plan.catalyst.flow import _moves
+from whence.plan.catalyst.flow import _moves, _Place
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.scope import Attributes, Names
 from whence.plan.catalyst.sql import Writer
@@ -129,4 +129,4 @@ def test_expression(expression: Node, text: str, moves: list[str]) -> None:
     assert writer.text(expression) == text
     inputs = {IDS[name]: Path(IDS[name], name, (), 0) for name in TYPES}
     shape = Evaluator(inputs, {}, attributes.types).shape(expression)
-    assert [str(move) for move in _moves(Path(9, "o"), shape)] == moves
+    assert [str(move) for move in _moves(_Place(Path(9, "o")), shape)] == moves

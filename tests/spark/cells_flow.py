@@ -109,12 +109,17 @@ def rows_of(schema: Struct) -> Any:
 
 @dataclass(frozen=True)
 class Node:
-    """A value. `parts` are its fields, items or entries; a leaf, or a null, has a `value` only."""
+    """A value. `parts` are its fields, items or entries; a leaf, or a null, has a `value` only.
+
+    An `item` of a collected list is that of one member of a group, whose key is `shared` by all.
+    """
 
     value: Any = None
     parts: dict[Any, "Node"] | None = None
     tags: Tags = NONE
     near: Tags = NONE
+    item: bool = False
+    shared: bool = False
 
     @property
     def missing(self) -> bool:
@@ -123,10 +128,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Row:
-    """Columns, and the cells that were looked at for the row to be there."""
+    """Columns, and the cells that were looked at for the row to be there.
+
+    `keyed` are those of keys of groups: of an item of such a group, only its member's own count.
+    """
 
     columns: dict[str, Node]
     looked: Tags = NONE
+    keyed: Tags = NONE
 
 
 @dataclass(frozen=True)
@@ -188,17 +197,30 @@ def all_of(node: Node) -> Tags:
     return tags(node) | near(node)
 
 
-def nearer(node: Node, more: Tags) -> Node:
+def nearer(node: Node, more: Tags, keyed: Tags = NONE) -> Node:
     """The value, with more cells looked at for it and for all that is in it."""
-    parts = node.parts and {name: nearer(part, more) for name, part in node.parts.items()}
-    return replace(node, parts=parts, near=node.near | more)
+    parts = node.parts and {name: nearer(part, more, keyed) for name, part in node.parts.items()}
+    return replace(node, parts=parts, near=node.near | more | (NONE if node.item else keyed))
+
+
+def marked(node: Node, **flags: bool) -> Node:
+    """The value, with flags for it and for all that is in it."""
+    parts = node.parts and {name: marked(part, **flags) for name, part in node.parts.items()}
+    return replace(node, parts=parts, **flags)
+
+
+def looking(row: Row, node: Node) -> Row:
+    """The row, for which a value was looked at."""
+    shared = NONE.union(*(part.tags | part.near for part in every(node) if part.shared))
+    own = NONE.union(*(part.tags | part.near for part in every(node) if not part.shared))
+    return replace(row, looked=row.looked | own, keyed=row.keyed | shared)
 
 
 def at(node: Node, path: tuple[str, ...]) -> Node:
     """A field inside; inside of nothing is nothing, for the same reason."""
     for name in path:
         node = node if node.parts is None else node.parts[name]
-    return Node(None, None, node.tags, node.near) if node.missing else node
+    return replace(node, value=None, parts=None) if node.missing else node
 
 
 def merged(nodes: list[Node]) -> Node:
@@ -297,11 +319,7 @@ def present(place: Place) -> Operator:
     """Rows in which there is a value."""
 
     def slow(table: Table) -> Table:
-        kept = [
-            replace(r, looked=r.looked | all_of(place.of(r)))
-            for r in table.rows
-            if not place.of(r).missing
-        ]
+        kept = [looking(r, place.of(r)) for r in table.rows if not place.of(r).missing]
         return replace(table, rows=kept)
 
     return Operator(f"present({place.names})", lambda f: f.where(place.column().isNotNull()), slow)
@@ -315,7 +333,8 @@ def upper(place: Place, name: str) -> Operator:
         for r in table.rows:
             found = place.of(r)
             text = found.value.upper() if found.value is not None else None
-            made = Node(text, tags=tags(found), near=near(found))
+            flags = {"item": found.item, "shared": found.shared}
+            made = Node(text, tags=tags(found), near=near(found), **flags)
             rows.append(replace(r, columns={**r.columns, name: made}))
         return Table({**table.types, name: TEXT}, rows)
 
@@ -334,7 +353,7 @@ def explode(place: Place, name: str) -> Operator:
         rows = []
         for r in table.rows:
             for item in (place.of(r).parts or {}).values():
-                rows.append(Row({**r.columns, name: item}, r.looked | all_of(item)))
+                rows.append(looking(replace(r, columns={**r.columns, name: item}), item))
         return Table({**table.types, name: place.type.of}, rows)
 
     return Operator(
@@ -353,19 +372,25 @@ def collect(key: str, value: str, name: str) -> Operator:
             groups.setdefault(repr(plain(row.columns[key])), []).append(row)
         rows = []
         for members in groups.values():
-            looked = [m.looked | all_of(m.columns[key]) for m in members]
-            pairs = list(zip((m.columns[value] for m in members), looked, strict=True))
-            giving = [nearer(v, seen) for v, seen in pairs if not v.missing]
+            # What was looked at for each member, its key among it.
+            seen = [looking(m, m.columns[key]) for m in members]
+            looked = [m.looked | m.keyed for m in seen]
+            giving = [
+                marked(nearer(m.columns[value], m.looked, m.keyed), item=True, shared=False)
+                for m in seen
+                if not m.columns[value].missing
+            ]
             # A null that was left out had its say in the list as a whole.
-            left = [(v, seen) for v, seen in pairs if v.missing]
+            pairs = list(zip((m.columns[value] for m in members), looked, strict=True))
+            left = [(v, about) for v, about in pairs if v.missing]
             listed = Node(
                 list,
                 dict(enumerate(giving)),
                 NONE.union(*(tags(v) for v, _ in left)),
-                NONE.union(*(seen | near(v) for v, seen in left)),
+                NONE.union(*(about | near(v) for v, about in left)),
             )
             whole = merged([m.columns[key] for m in members])
-            own = nearer(whole, NONE.union(*looked))
+            own = marked(nearer(whole, NONE.union(*looked)), item=False, shared=True)
             rows.append(Row({key: own, name: listed}))
         return Table({key: table.types[key], name: List(table.types[value])}, rows)
 
@@ -482,7 +507,8 @@ def questions(table: Table) -> dict[str, list[tuple[Tags, Tags]]]:
     found: dict[str, list[tuple[Tags, Tags]]] = {}
 
     def visit(row: Row, node: Node, kind: Type, path: str) -> None:
-        found.setdefault(path, []).append((tags(node), near(node) | row.looked))
+        keyed = NONE if node.item else row.keyed
+        found.setdefault(path, []).append((tags(node), near(node) | row.looked | keyed))
         match kind:
             case Struct(fields):
                 for name, inner in fields:

@@ -7,9 +7,11 @@ failures.py dying ARCHIVE            the session is stopped, then its JVM is kil
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from local_session import new_session
 
 import whence
 
+ROOM = 1_000_000
 SLOW = "SELECT max(sha2(CAST(id AS string), 512)) AS m FROM range(0, 200000000, 1, 8)"
 
 
@@ -44,6 +47,15 @@ def whole(archive: str) -> dict[str, Any]:
     }
 
 
+def wait_for_space(spark: Any, archive: str) -> None:
+    """Hadoop leaves files that it failed to write open until they are collected as garbage."""
+    for _ in range(100):
+        spark._jvm.System.gc()
+        if shutil.disk_usage(archive).free > ROOM:
+            return
+        time.sleep(0.2)
+
+
 def full(archive: str, limit: str = "") -> dict[str, Any]:
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
@@ -55,7 +67,7 @@ def full(archive: str, limit: str = "") -> dict[str, Any]:
     for kind, mode in (("eager", "eager"), ("lazy", "lazy"), ("cached", "eager")):
         frame = big.cache().where("id > 1") if kind == "cached" else big
         found[kind] = outcome(lambda f=frame, m=mode: whence.capture(f, archive=archive, mode=m))
-        spark._jvm.System.gc()  # Hadoop leaves files that it failed to write open until then
+        wait_for_space(spark, archive)
     whence.capture(small, name="after", archive=archive, mode="eager")
     return {**found, "archive": whole(archive)}
 

@@ -75,6 +75,8 @@ def _covers(mine: Step, its: Step) -> bool:
     return mine == its or (mine in (Item(), Value()) and type(mine) is type(its))
 
 
+WITNESS = -1
+"""Among the places of a move, the position of the item that a generator took out."""
 How = Literal["copied", "computed", "undefined"]
 Positions = Literal["same", "witness", "any"]
 
@@ -93,6 +95,11 @@ class Move:
     array items on both sides correspond: the same index, by the witness, or not known. `chosen`
     says that only the data tells which of the inputs the value was made from. A column that an
     operator hands on untouched, under the same number, has no move at all.
+
+    `places` has, for each input and then each influence, which position its open steps (`[]`, `{}`)
+    have: that of the open step of this number in the output, that of the item which a generator
+    took out (`WITNESS`), or any. If it is empty, they are those of the output in order where a
+    value is copied, and any where it is computed.
     """
 
     output: Path
@@ -101,6 +108,7 @@ class Move:
     influences: tuple[Path, ...] = ()
     positions: Positions = "same"
     chosen: bool = False
+    places: tuple[tuple[int | None, ...], ...] = ()
 
     def __str__(self) -> str:
         return move_text(self, str)

@@ -22,8 +22,8 @@ OPAQUE = classes(
 # One argument handed on as it is; of aggregates, the value in one of the rows.
 _SAME = classes(
     "Alias PipeOperator KnownNotNull KnownNotContainsNull PromotePrecision CheckOverflow "
-    "NormalizeNaNAndZero KnownFloatingPointNormalized TempResolvedColumn Min Max First Last "
-    "AnyValue Mode NthValue CommonExpressionDef ToPrettyString GeneratorOuter Collate"
+    "NormalizeNaNAndZero KnownFloatingPointNormalized TempResolvedColumn First Last "
+    "AnyValue NthValue CommonExpressionDef ToPrettyString GeneratorOuter Collate"
 )
 _RULES: dict[str, Rule] = nested.RULES | whole.RULES
 

@@ -1,6 +1,7 @@
 """What one operator reads of its inputs, and how it moves their values into its output."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from whence.plan.catalyst import shapes, types
 from whence.plan.catalyst.evaluate import Evaluator
@@ -9,6 +10,7 @@ from whence.plan.catalyst.scope import Attributes
 from whence.plan.catalyst.shapes import (
     NOTHING,
     Array,
+    At,
     Choice,
     Copy,
     Made,
@@ -16,11 +18,23 @@ from whence.plan.catalyst.shapes import (
     Shape,
     Struct,
     made,
+    opened,
     paths_in,
     unique,
 )
 from whence.plan.operators import Column, Operator
-from whence.plan.paths import Field, How, Item, Key, Move, Path, Positions, Value
+from whence.plan.paths import (
+    WITNESS,
+    Field,
+    How,
+    Item,
+    Key,
+    Move,
+    Path,
+    Positions,
+    Step,
+    Value,
+)
 
 
 class Flow:
@@ -50,12 +64,12 @@ class Flow:
     def paths(self, expressions: Sequence[Node]) -> tuple[Path, ...]:
         """All input paths that the expressions' values are made of or chosen by."""
         every = (self._evaluator.shape(e) for e in _plain(expressions))
-        return unique(path for shape in every for path in paths_in(shape))
+        return unique(opened(path) for shape in every for path in paths_in(shape))
 
     def looks(self, expressions: Sequence[Node]) -> tuple[Path, ...]:
         """The input paths that the expressions look at; a value only handed on is not looked at."""
         every = (self._evaluator.shape(e) for e in _plain(expressions))
-        return unique(path for shape in every for path in _looked(shape))
+        return unique(opened(path) for shape in every for path in _looked(shape))
 
     def moves(self, output: Sequence[Column], expressions: Sequence[Node]) -> tuple[Move, ...]:
         """How each expression makes its output column; none for a column handed on untouched."""
@@ -64,7 +78,7 @@ class Flow:
             move
             for column, node in pairs
             if node.name != "AttributeReference"
-            for move in _moves(_path(column), self._evaluator.shape(node))
+            for move in _moves(_place(column), self._evaluator.shape(node))
         )
 
     def alternatives(
@@ -77,7 +91,7 @@ class Flow:
             shape = shapes.choice(options or [NOTHING])
             handed_on = isinstance(shape, Copy) and shape.path.column == column.number
             if not handed_on:
-                found += _moves(_path(column), shape)
+                found += _moves(_place(column), shape)
         return tuple(found)
 
     def generated(self, output: Sequence[Column], generator: Node) -> tuple[Move, ...]:
@@ -86,7 +100,7 @@ class Flow:
         return tuple(
             move
             for column, shape in zip(output, made_of, strict=True)
-            for move in _moves(_path(column), shapes.from_witness(shape))
+            for move in _moves(_place(column), shape)
         )
 
     def unnested(self, generator: Node) -> tuple[Path, ...]:
@@ -116,7 +130,7 @@ class Flow:
                 found = self._exploded(generator.children[0], whole[0], width)
             case "Inline":
                 names = types.fields(types.item(self._evaluator.type(generator.children[0])))
-                item = shapes.item(whole[0])
+                item = shapes.item(whole[0], index=WITNESS)
                 if not names and isinstance(item, Struct):
                     names = tuple(name for name, _ in item.parts)
                 found = [shapes.field(item, name) for name in names]
@@ -129,9 +143,9 @@ class Flow:
         return found if len(found) == width else [made(whole)] * width
 
     def _exploded(self, argument: Node, whole: Shape, width: int) -> list[Shape]:
-        found = [shapes.item(whole)]
+        found = [shapes.item(whole, index=WITNESS)]
         if self._is_map(argument, whole):
-            found = [shapes.key(whole), shapes.value(whole)]
+            found = [shapes.key(whole), shapes.value(whole, index=WITNESS)]
         return [NOTHING, *found] if len(found) < width else found
 
 
@@ -140,8 +154,8 @@ def _plain(expressions: Sequence[Node]) -> Iterator[Node]:
         yield expression.children[0] if expression.name == "SortOrder" else expression
 
 
-def _path(column: Column) -> Path:
-    return Path(column.number, column.name)
+def _place(column: Column) -> "_Place":
+    return _Place(Path(column.number, column.name))
 
 
 def _looked(shape: Shape) -> Iterator[Path]:
@@ -155,49 +169,103 @@ def _looked(shape: Shape) -> Iterator[Path]:
         case Array(items):
             for item in items:
                 yield from _looked(item)
-        case Map(key, value):
+        case Map(key, value, _, _):
             yield from _looked(key)
             yield from _looked(value)
         case Made() | Choice():
             yield from paths_in(shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part of an output column, and the number of the open step that each index stands for."""
+
+    path: Path
+    indices: Mapping[int, int] = field(default_factory=lambda: {WITNESS: WITNESS})
+    opened: int = 0
+
+    def then(self, step: Step) -> "_Place":
+        """The place one step further in."""
+        return replace(self, path=self.path.then(step))
+
+    def any(self, step: Step, index: int | None) -> "_Place":
+        """Any item or value in it, at the position of an index."""
+        known = self.indices if index is None else {**self.indices, index: self.opened}
+        return _Place(self.path.then(step), known, self.opened + 1)
+
+    def move(
+        self,
+        inputs: tuple[Path, ...],
+        how: How,
+        by: tuple[Path, ...],
+        positions: Positions,
+        chosen: bool,
+    ) -> Move:
+        """What is at the place, moved there from some inputs."""
+        places = tuple(self._of(path) for path in (*inputs, *by))
+        if any(WITNESS in found for found in places[: len(inputs)]):
+            positions = "witness"
+        plain = [tuple(range(len(found))) if how == "copied" else () for found in places]
+        usual = (*plain[: len(inputs)], *(() for _ in by))
+        if all(_means(found, its) for found, its in zip(places, usual, strict=True)):
+            places = ()
+        listed, looked = (tuple(map(opened, paths)) for paths in (inputs, by))
+        return Move(self.path, listed, how, looked, positions, chosen, places)
+
+    def _of(self, path: Path) -> tuple[int | None, ...]:
+        """The number of the output's open step that each open step of an input goes with."""
+        return tuple(
+            self.indices.get(step.index) if isinstance(step, At) else None
+            for step in path.steps
+            if isinstance(step, At) or step in (Item(), Value())
+        )
+
+
+def _means(found: tuple[int | None, ...], usual: tuple[int, ...]) -> bool:
+    """Whether places are the usual ones, which need not be told."""
+    return found == usual if usual else all(place is None for place in found)
+
+
 def _moves(
-    output: Path, shape: Shape, by: tuple[Path, ...] = (), chosen: bool = False
+    place: _Place, shape: Shape, by: tuple[Path, ...] = (), chosen: bool = False
 ) -> Iterator[Move]:
     """A shape as moves; several for one output path are alternatives."""
     match shape:
         case Copy(path, positions):
-            yield Move(output, (path,), "copied", by, positions, chosen)
-        case Made(inputs, opaque, inside):
+            yield place.move((path,), "copied", by, positions, chosen)
+        case Made(inputs, opaque, inside, positions):
             how: How = "undefined" if opaque else "computed"
-            yield Move(output, inputs, how, by, chosen=chosen or inside)
+            yield place.move(inputs, how, by, positions, chosen or inside)
         case Struct(parts):
             if not parts:
-                yield Move(output, (), "computed", by, chosen=chosen)
+                yield place.move((), "computed", by, "same", chosen)
             for name, part in parts:
-                yield from _moves(output.then(Field(name)), part, by, chosen)
-        case Array(items, listed):
+                yield from _moves(place.then(Field(name)), part, by, chosen)
+        case Array(items, listed, index):
             if not items:
-                yield Move(output, (), "computed", by, chosen=chosen)
+                yield place.move((), "computed", by, "same", chosen)
             for i, item in enumerate(items):
-                yield from _moves(output.then(Item(i if listed else None)), item, by, chosen)
-        case Map(key, value):
-            yield from _moves(output.then(Key()), key, by, chosen)
-            yield from _moves(output.then(Value()), value, by, chosen)
+                inner = place.then(Item(i)) if listed else place.any(Item(), index)
+                yield from _moves(inner, item, by, chosen)
+        case Map(key, value, listed, index):
+            yield from _moves(place.then(Key()), key, by, chosen)
+            for name, part in listed:
+                yield from _moves(place.then(Value(name)), part, by, chosen)
+            if not listed:
+                yield from _moves(place.any(Value(), index), value, by, chosen)
         case Choice(options, chosen_by, several):
-            yield from _choices(output, options, unique((*by, *chosen_by)), chosen or several)
+            yield from _choices(place, options, unique((*by, *chosen_by)), chosen or several)
 
 
 def _choices(
-    output: Path, options: Sequence[Shape], by: tuple[Path, ...], chosen: bool
+    place: _Place, options: Sequence[Shape], by: tuple[Path, ...], chosen: bool
 ) -> Iterator[Move]:
     copies = [option for option in options if isinstance(option, Copy)]
     if copies:
         positions: Positions = copies[0].positions
         if any(copy.positions != positions for copy in copies):
             positions = "any"
-        yield Move(output, unique(c.path for c in copies), "copied", by, positions, chosen)
+        yield place.move(unique(c.path for c in copies), "copied", by, positions, chosen)
     for option in options:
         if not isinstance(option, Copy):
-            yield from _moves(output, option, by, chosen)
+            yield from _moves(place, option, by, chosen)

@@ -3,7 +3,16 @@
 from whence.plan.catalyst import shapes, types
 from whence.plan.catalyst.arguments import Arguments, Rule, looked
 from whence.plan.catalyst.nodes import parse
-from whence.plan.catalyst.shapes import NOTHING, Array, Map, Shape, Struct, made, paths_in
+from whence.plan.catalyst.shapes import (
+    NOTHING,
+    Array,
+    Map,
+    Shape,
+    Struct,
+    fresh,
+    made,
+    paths_in,
+)
 from whence.plan.catalyst.types import DataType
 
 COMMON = -1  # among lambda variables, the shared expression of a WITH
@@ -16,7 +25,10 @@ def _struct_field(a: Arguments) -> Shape:
 
 def _array_of_fields(a: Arguments) -> Shape:
     name = types.get_field_name(a.node, a.types)
-    return made((a[0],)) if name is None else Array((shapes.field(shapes.item(a[0]), name),))
+    if name is None:
+        return made((a[0],))
+    index = fresh()
+    return Array((shapes.field(shapes.item(a[0], index=index), name),), index=index)
 
 
 def _array_item(a: Arguments) -> Shape:
@@ -26,11 +38,14 @@ def _array_item(a: Arguments) -> Shape:
 def _item_at(a: Arguments, index: str | None, first: int) -> Shape:
     if index is not None and index.isdigit() and int(index) >= first:
         return shapes.item(a[0], int(index) - first)
-    return shapes.choose(shapes.unordered(shapes.item(a[0])), paths_in(a[1]))
+    return shapes.one_of(shapes.unordered(shapes.item(a[0])), paths_in(a[1]))
 
 
 def _map_value(a: Arguments) -> Shape:
-    return shapes.choose(shapes.value(a[0], a.literal(1)), paths_in(a[1]))
+    of = a.literal(1)
+    if of is None:
+        return shapes.one_of(shapes.value(a[0]), paths_in(a[1]))
+    return shapes.value(a[0], of)
 
 
 def _element_at(a: Arguments) -> Shape:
@@ -69,25 +84,37 @@ def _array(a: Arguments) -> Shape:
 
 def _map(a: Arguments) -> Shape:
     every = a.shapes()
-    return Map(shapes.choice(every[::2] or (NOTHING,)), shapes.choice(every[1::2] or (NOTHING,)))
+    keys, values = every[::2], every[1::2]
+    names = [a.literal(i) for i in range(0, len(a), 2)]
+    found = shapes.choice(values or (NOTHING,))
+    if all(name is not None for name in names):
+        listed = tuple((str(name), value) for name, value in zip(names, values, strict=True))
+        return Map(shapes.choice(keys or (NOTHING,)), found, listed)
+    return _entries(shapes.choice(keys), found)
+
+
+def _entries(key: Shape, value: Shape) -> Map:
+    """A map whose keys are data: they say under which one a value is found."""
+    return Map(key, shapes.choose(value, paths_in(key)))
 
 
 def _map_from_arrays(a: Arguments) -> Shape:
-    return Map(shapes.unordered(shapes.item(a[0])), shapes.unordered(shapes.item(a[1])))
+    return _entries(shapes.unordered(shapes.item(a[0])), shapes.unordered(shapes.item(a[1])))
 
 
 def _map_from_entries(a: Arguments) -> Shape:
     key, value = (types.fields(types.item(a.type(0))) or ("key", "value"))[:2]
     entry = shapes.unordered(shapes.item(a[0]))
-    return Map(shapes.field(entry, key), shapes.field(entry, value))
+    return _entries(shapes.field(entry, key), shapes.field(entry, value))
 
 
 def _arrays_zip(a: Arguments) -> Shape:
     names = [str(parse(n).fields.get("value")) for n in a.node.fields.get("names") or ()]
     if len(names) != len(a):
         return made(a.shapes())
-    parts = tuple((name, shapes.item(a[i])) for i, name in enumerate(names))
-    return Array((Struct(parts),))
+    index = fresh()
+    parts = tuple((name, shapes.item(a[i], index=index)) for i, name in enumerate(names))
+    return Array((Struct(parts),), index=index)
 
 
 def _cast(a: Arguments) -> Shape:
@@ -108,9 +135,14 @@ def _converted(shape: Shape, source: DataType, target: DataType) -> Shape:
                 )
             )
         case {"type": "array", "elementType": old}, {"type": "array", "elementType": new}:
-            return Array((_converted(shapes.item(shape), old, new),))
+            index = fresh()
+            return Array((_converted(shapes.item(shape, index=index), old, new),), index=index)
         case {"type": "map", "valueType": old}, {"type": "map", "valueType": new}:
-            return Map(shapes.key(shape), _converted(shapes.value(shape), old, new))
+            index = fresh()
+            value = _converted(shapes.value(shape, index=index), old, new)
+            if source["keyType"] == target["keyType"]:
+                return Map(shapes.key(shape), value, index=index)
+            return _entries(made((shapes.key(shape),)), shapes.unordered(value))
         case _:
             return made((shape,))
 
@@ -136,12 +168,13 @@ def _with(a: Arguments) -> Shape:
 
 
 def _transform(a: Arguments) -> Shape:
-    return Array((a.call(1, shapes.item(a[0]), NOTHING),))
+    index = fresh()
+    return Array((a.call(1, shapes.item(a[0], index=index), NOTHING),), index=index)
 
 
 def _filter(a: Arguments) -> Shape:
     item = shapes.item(a[0])
-    return Array((shapes.choose(shapes.unordered(item), paths_in(a.call(1, item, NOTHING))),))
+    return Array((shapes.one_of(shapes.unordered(item), paths_in(a.call(1, item, NOTHING))),))
 
 
 def _exists(a: Arguments) -> Shape:
@@ -161,23 +194,41 @@ def _aggregate(a: Arguments) -> Shape:
 
 
 def _zip_with(a: Arguments) -> Shape:
-    return Array((a.call(2, shapes.item(a[0]), shapes.item(a[1])),))
+    index = fresh()
+    both = (shapes.item(a[i], index=index) for i in (0, 1))
+    return Array((a.call(2, *both),), index=index)
 
 
 def _transform_keys(a: Arguments) -> Shape:
     key, value = shapes.key(a[0]), shapes.value(a[0])
-    return Map(a.call(1, key, value), value)
+    return _entries(a.call(1, key, value), shapes.unordered(value))
 
 
 def _transform_values(a: Arguments) -> Shape:
-    key, value = shapes.key(a[0]), shapes.value(a[0])
-    return Map(key, a.call(1, key, value))
+    index, key = fresh(), shapes.key(a[0])
+    return Map(key, a.call(1, key, shapes.value(a[0], index=index)), index=index)
 
 
 def _map_filter(a: Arguments) -> Shape:
-    key, value = shapes.key(a[0]), shapes.value(a[0])
+    index, key = fresh(), shapes.key(a[0])
+    value = shapes.value(a[0], index=index)
     by = tuple(paths_in(a.call(1, key, value)))
-    return Map(shapes.choose(key, by), shapes.choose(value, by))
+    looked_at = (shapes.opened(path, index) for path in by)
+    return Map(shapes.choose(key, looked_at), shapes.choose(value, by), index=index)
+
+
+def _map_zip_with(a: Arguments) -> Shape:
+    index = fresh()
+    key = shapes.choice((shapes.key(a[0]), shapes.key(a[1])))
+    both = (shapes.value(a[i], index=index) for i in (0, 1))
+    return Map(key, a.call(2, key, *both), index=index)
+
+
+def _map_concat(a: Arguments) -> Shape:
+    index = fresh()
+    keys = [shapes.key(each) for each in a.shapes()]
+    values = [shapes.value(each, index=index) for each in a.shapes()]
+    return Map(shapes.choice(keys or [NOTHING]), shapes.choice(values or [NOTHING]), index=index)
 
 
 def _extreme(a: Arguments) -> Shape:
@@ -212,6 +263,8 @@ RULES: dict[str, Rule] = {
     "TransformKeys": _transform_keys,
     "TransformValues": _transform_values,
     "MapFilter": _map_filter,
+    "MapZipWith": _map_zip_with,
+    "MapConcat": _map_concat,
     "Coalesce": lambda a: shapes.choice(a.shapes()),
     "Greatest": _extreme,
     "Least": _extreme,

@@ -4,13 +4,34 @@ An expression is evaluated over shapes instead of values. `struct(a, b.c)` has t
 struct whose parts are copies of two paths; `transform(xs, x -> x.y)` has the shape of an array
 whose items are copies of `xs[].y`. Taking a field of a struct that was just made finds the part it
 was made of, so that paths stay exact through restructuring.
+
+An array or map may name the position of its items by an *index*, a number: what its items are made
+of at the same position has the step `At` with that index.
+
+    transform(xs, x -> x.y + 1)     Array(Made(xs[At(0)].y), index=0)
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TypeAlias
 
-from whence.plan.paths import Field, Item, Key, Path, Positions, Step, Value
+from whence.plan.paths import WITNESS, Field, Item, Key, Path, Positions, Step, Value
+
+_FRESH = count()
+
+
+def fresh() -> int:
+    """An index that nothing has yet."""
+    return next(_FRESH)
+
+
+@dataclass(frozen=True, slots=True)
+class At(Item):
+    """A step to the item, or to the value of a map, at the position that an index stands for."""
+
+    index: int = WITNESS
+    of_map: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +52,7 @@ class Made:
     inputs: tuple[Path, ...] = ()
     opaque: bool = False
     chosen: bool = False
+    positions: Positions = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +68,17 @@ class Array:
 
     items: "tuple[Shape, ...]"
     listed: bool = False
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map made of keys and values."""
+    """A map made of keys and values; `listed` are the values under keys that are known."""
 
     key: "Shape"
     value: "Shape"
+    listed: "tuple[tuple[str, Shape], ...]" = ()
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +112,64 @@ def paths_in(shape: Shape) -> Iterator[Path]:
         case Struct(parts):
             for _, part in parts:
                 yield from paths_in(part)
-        case Array(items):
+        case Array(items, _, index):
             for each in items:
-                yield from paths_in(each)
-        case Map(key, value):
+                yield from (opened(path, index) for path in paths_in(each))
+        case Map(key, value, _, index):
             yield from paths_in(key)
-            yield from paths_in(value)
+            yield from (opened(path, index) for path in paths_in(value))
         case Choice(options, by):
             yield from by
             for option in options:
                 yield from paths_in(option)
 
 
+def opened(path: Path, index: int | None = None) -> Path:
+    """The path with any position where it has that of an index; without one, of all of them."""
+    if not any(isinstance(step, At) for step in path.steps):
+        return path
+    steps = (
+        open_step(step) if isinstance(step, At) and index in (None, step.index) else step
+        for step in path.steps
+    )
+    return replace(path, steps=tuple(steps))
+
+
+def open_step(step: At) -> Step:
+    """The step to any item or value."""
+    return Value() if step.of_map else Item()
+
+
 def made(shapes: Iterable[Shape], *, opaque: bool = False) -> Made:
     """A value computed from others."""
     each = tuple(shapes)
     inner = [part for shape in each for part in _parts(shape)]
+    members = {part for shape in each for part in _of_members(shape)}
     return Made(
         unique(path for shape in each for path in paths_in(shape)),
         opaque or any(isinstance(part, Made) and part.opaque for part in inner),
-        any(_is_open(part) for part in inner),
+        any(_is_open(part) for part in inner) or len(members) > 1 or "any" in members,
+        "witness" if members == {"witness"} else "same",
     )
+
+
+def _of_members(shape: Shape) -> Iterator[Positions]:
+    """How a value, not counting lists of them, goes with the members of a group."""
+    match shape:
+        case Copy(path, positions):
+            inside = any(step in (Item(), Value()) for step in path.steps)
+            yield "same" if inside and positions == "any" else positions
+        case Made(inputs, positions=positions):
+            if inputs:
+                yield positions
+        case Struct(parts):
+            for _, part in parts:
+                yield from _of_members(part)
+        case Choice(options):
+            for option in options:
+                yield from _of_members(option)
+        case Array() | Map():
+            yield "same"
 
 
 def _is_open(shape: Shape) -> bool:
@@ -128,8 +190,8 @@ def _parts(shape: Shape) -> Iterator[Shape]:
             inner = tuple(part for _, part in parts)
         case Array(items) | Choice(items):
             inner = items
-        case Map(key, value):
-            inner = (key, value)
+        case Map(key, value, listed):
+            inner = (key, value, *(part for _, part in listed))
         case Copy() | Made():
             inner = ()
     for part in inner:
@@ -165,80 +227,135 @@ def field(shape: Shape, name: str) -> Shape:
             return _into(shape, Field(name), lambda inner: field(inner, name))
 
 
-def item(shape: Shape, position: int | None = None) -> Shape:
-    """An item of an array: any, or the one at a position."""
+def item(shape: Shape, position: int | None = None, index: int | None = None) -> Shape:
+    """An item of an array: any, the one at a position, or the one at that of an index."""
     match shape:
-        case Array(items, listed):
+        case Array(items, listed, own):
             if listed and position is not None:
                 return items[position] if 0 <= position < len(items) else NOTHING
-            return choice(items)
+            found = _bound(choice(items), own, None if position is None else Item(position), index)
+            among = own is None and position is not None and _is_of_one(found)
+            return one_of(found, ()) if among else found
         case _:
-            return _into(shape, Item(position), lambda inner: item(inner, position))
+            step = Item(position) if index is None else At(index=index)
+            return _into(shape, step, lambda inner: item(inner, position, index))
+
+
+def _is_of_one(shape: Shape) -> bool:
+    """Whether each item of an array is of another member of a group, or one of several."""
+    return not {"same"}.issuperset(_of_members(shape))
 
 
 def key(shape: Shape) -> Shape:
     """Any key of a map."""
     match shape:
-        case Map(found, _):
+        case Map(found):
             return found
         case _:
             return _into(shape, Key(), key)
 
 
-def value(shape: Shape, of: str | None = None) -> Shape:
-    """A value of a map: any, or the one under a key."""
+def value(shape: Shape, of: str | None = None, index: int | None = None) -> Shape:
+    """A value of a map: any, the one under a key, or the one under that of an index."""
     match shape:
-        case Map(_, found):
-            return found
+        case Map(_, found, listed, own):
+            if listed and of is not None:
+                return next((part for name, part in listed if name == of), NOTHING)
+            return _bound(found, own, None if of is None else Value(of), index)
         case _:
-            return _into(shape, Value(of), lambda inner: value(inner, of))
+            step = Value(of) if index is None else At(index=index, of_map=True)
+            return _into(shape, step, lambda inner: value(inner, of, index))
+
+
+def _bound(shape: Shape, own: int | None, step: Step | None, index: int | None) -> Shape:
+    """An item's shape with a step, or another index, for the index of its array."""
+    if own is None:
+        return shape
+
+    def change(path: Path) -> Path:
+        steps = []
+        for each in path.steps:
+            if isinstance(each, At) and each.index == own:
+                each = open_step(each) if index is None else replace(each, index=index)
+                each = each if step is None else step
+            steps.append(each)
+        return replace(path, steps=tuple(steps))
+
+    return _changed(shape, change)
+
+
+def _changed(shape: Shape, change: Callable[[Path], Path]) -> Shape:
+    """The same shape with other paths."""
+
+    def again(inner: Shape) -> Shape:
+        return _changed(inner, change)
+
+    match shape:
+        case Copy(path):
+            return replace(shape, path=change(path))
+        case Made(inputs):
+            return replace(shape, inputs=unique(map(change, inputs)))
+        case Struct(parts):
+            return Struct(tuple((name, again(part)) for name, part in parts))
+        case Array(items):
+            return replace(shape, items=tuple(map(again, items)))
+        case Map(key, value, listed):
+            parts = tuple((name, again(part)) for name, part in listed)
+            return replace(shape, key=again(key), value=again(value), listed=parts)
+        case Choice(options, by):
+            return replace(shape, options=tuple(map(again, options)), by=unique(map(change, by)))
 
 
 def _into(shape: Shape, step: Step, again: Callable[[Shape], Shape]) -> Shape:
     match shape:
         case Copy(path, positions):
             return Copy(path.then(step), positions)
-        case Choice(options, by):
-            return choice((again(option) for option in options), by)
+        case Choice(options, by, several):
+            return _kept_open(choice((again(option) for option in options), by), several)
         case _:
             return made((shape,))
 
 
+def _kept_open(shape: Shape, several: bool) -> Shape:
+    """A part of a value that was one of several is one of several."""
+    if not several:
+        return shape
+    return replace(shape, open=True) if isinstance(shape, Choice) else Choice((shape,), (), True)
+
+
 def unordered(shape: Shape) -> Shape:
     """The same value where positions on the way are no longer known."""
-    match shape:
-        case Copy():
-            return replace(shape, positions="any")
-        case Struct(parts):
-            return Struct(tuple((name, unordered(part)) for name, part in parts))
-        case Array(items):
-            return Array(tuple(unordered(each) for each in items))
-        case Map(found, under):
-            return Map(unordered(found), unordered(under))
-        case Choice(options, by, several):
-            return Choice(tuple(unordered(option) for option in options), by, several)
-        case Made():
-            return shape
+    return _placed(shape, "any")
 
 
 def from_witness(shape: Shape) -> Shape:
-    """The same value where positions come from the witness (a generator, a group)."""
+    """The same value, that of the member which the witness of a group has at a position."""
+    return _placed(shape, "witness")
+
+
+def _placed(shape: Shape, positions: Positions) -> Shape:
     match shape:
-        case Copy(_, "same"):
-            return replace(shape, positions="witness")
+        case Copy() | Made():
+            known = shape.positions if positions == "witness" else "same"
+            return replace(shape, positions=positions if known == "same" else known)
         case Struct(parts):
-            return Struct(tuple((name, from_witness(part)) for name, part in parts))
-        case Array(items, listed):
-            return Array(tuple(from_witness(each) for each in items), listed)
-        case Map(found, under):
-            return Map(from_witness(found), from_witness(under))
-        case Choice(options, by, several):
-            return Choice(tuple(from_witness(option) for option in options), by, several)
-        case _:
-            return shape
+            return Struct(tuple((name, _placed(part, positions)) for name, part in parts))
+        case Array(items):
+            return replace(shape, items=tuple(_placed(each, positions) for each in items))
+        case Map(key, value, listed):
+            parts = tuple((name, _placed(part, positions)) for name, part in listed)
+            key, value = _placed(key, positions), _placed(value, positions)
+            return replace(shape, key=key, value=value, listed=parts)
+        case Choice(options):
+            return replace(shape, options=tuple(_placed(each, positions) for each in options))
 
 
 def choose(shape: Shape, by: Iterable[Path]) -> Shape:
     """The same value, with more that was looked at to choose it."""
     looked = unique(by)
     return choice((shape,), looked) if looked else shape
+
+
+def one_of(shape: Shape, by: Iterable[Path]) -> Shape:
+    """One of several values like this, of which only the data tells the one."""
+    return Choice((shape,), unique(by), open=True)

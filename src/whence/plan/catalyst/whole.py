@@ -3,8 +3,9 @@
 from whence.plan.catalyst import shapes
 from whence.plan.catalyst.arguments import Arguments, Rule, looked
 from whence.plan.catalyst.nodes import Node, classes
-from whence.plan.catalyst.shapes import NOTHING, Array, Shape, Struct, made, paths_in
+from whence.plan.catalyst.shapes import NOTHING, Array, Copy, Made, Shape, Struct, made, paths_in
 
+_ALL_KEPT = classes("SortArray Shuffle Reverse")
 _RANKS = classes("RowNumber Rank DenseRank PercentRank CumeDist NTile")
 
 
@@ -13,7 +14,8 @@ def _reordered(a: Arguments) -> Shape:
         return made(a.shapes())
     item = shapes.unordered(shapes.item(a[0]))
     others = [*a.shapes(1), *([item] if a.node.name in ("SortArray", "ArrayDistinct") else [])]
-    return Array((shapes.choose(item, looked(others)),))
+    choose = shapes.choose if a.node.name in _ALL_KEPT else shapes.one_of
+    return Array((choose(item, looked(others)),))
 
 
 def _joined(a: Arguments) -> Shape:
@@ -39,7 +41,7 @@ def _repeated(a: Arguments) -> Shape:
 
 def _kept(a: Arguments) -> Shape:
     first, second = shapes.item(a[0]), shapes.item(a[1])
-    return Array((shapes.choose(shapes.unordered(first), looked([first, second])),))
+    return Array((shapes.one_of(shapes.unordered(first), looked([first, second])),))
 
 
 def _flatten(a: Arguments) -> Shape:
@@ -65,6 +67,12 @@ def _aggregate_expression(a: Arguments) -> Shape:
 
 def _by(a: Arguments) -> Shape:
     return shapes.choose(a[0], paths_in(a[1]))
+
+
+def _extreme(a: Arguments) -> Shape:
+    """max, min, mode: the value in some of the rows; all that is in it is compared."""
+    nested = isinstance(a.type(0), dict) or not isinstance(a[0], Copy | Made)
+    return shapes.choose(a[0], paths_in(a[0])) if nested else a[0]
 
 
 def _collect_list(a: Arguments) -> Shape:
@@ -113,6 +121,9 @@ RULES: dict[str, Rule] = {
     "MapValues": _map_values,
     "MapEntries": _map_entries,
     "AggregateExpression": _aggregate_expression,
+    "Max": _extreme,
+    "Min": _extreme,
+    "Mode": _extreme,
     "MaxBy": _by,
     "MinBy": _by,
     "CollectList": _collect_list,

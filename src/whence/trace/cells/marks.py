@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from whence.plan import Operator
-from whence.plan.paths import Field, Item, Key, Move, Path, Value
+from whence.plan.paths import WITNESS, Field, Item, Key, Move, Path, Value
 from whence.trace.places import Held, PlaceStep
 
 
@@ -60,9 +60,12 @@ def held(steps: Iterable[PlaceStep]) -> list[str]:
     return [step.column for step in steps if isinstance(step, Held)]
 
 
-def moves_of(operator: Operator, mark: Mark) -> list[Move]:
-    """The moves that make the marked column."""
-    return [move for move in operator.moves if move.output.column == mark.column]
+def moves_of(operator: Operator, mark: Mark) -> list[Move] | None:
+    """The moves that make the marked cells; None if the column is handed on untouched."""
+    own = [move for move in operator.moves if move.output.column == mark.column]
+    if not own:
+        return None
+    return [move for move in own if _aligned(mark.steps, move.output.steps) is not None]
 
 
 def through(
@@ -78,37 +81,69 @@ def through(
     positions, rest, tests = aligned
     accessed = mark.accessed | ({operator} if move.how != "copied" else frozenset())
     moved = mark.moved | {operator}
-    for path in move.inputs:
-        steps, unknown = _steps(move, path, positions, unnested)
+    item = positions[0] if positions else None
+    for path, places in zip(move.inputs, _places(move), strict=False):
+        steps, unknown = _steps(path, places, positions, unnested)
         if move.how == "copied":
             steps += rest
         made = replace(
             mark, column=path.column, steps=steps, accessed=frozenset(accessed), moved=moved
         )
-        item = positions[0] if positions else None
-        yield Passed(made, path.input or 0, tests, item, unknown)
+        guessed = unknown and (move.how == "copied" or move.positions == "any")
+        yield Passed(made, path.input or 0, tests, item, guessed)
+
+
+def influences(
+    mark: Mark, move: Move, operator: str, unnested: PlaceStep | None = None
+) -> Iterator[tuple[int, Mark]]:
+    """What was looked at to choose the marked value, each with the number of the input."""
+    aligned = _aligned(mark.steps, move.output.steps)
+    if aligned is None:
+        return
+    for path, places in zip(move.influences, _places(move)[len(move.inputs) :], strict=True):
+        steps, _ = _steps(path, places, aligned[0], unnested)
+        looked = Mark(path.column, steps, mark.table, False, frozenset({operator}))
+        yield path.input or 0, looked
+
+
+_Places = tuple[int | None, ...]
+
+
+def _places(move: Move) -> list[_Places]:
+    """The places of the open steps of each input and influence."""
+    if move.places:
+        return list(move.places)
+    usual: _Places = tuple(range(sum(map(_is_open, move.output.steps))))
+    return [
+        *((usual if move.how == "copied" else ()) for _ in move.inputs),
+        *(() for _ in move.influences),
+    ]
+
+
+def _is_open(step: PlaceStep) -> bool:
+    return step in (Item(), Value())
 
 
 def _steps(
-    move: Move, path: Path, positions: list[PlaceStep], unnested: PlaceStep | None
+    path: Path, places: _Places, positions: list[PlaceStep], unnested: PlaceStep | None
 ) -> tuple[tuple[PlaceStep, ...], bool]:
     """The steps of an input path, with the positions that are known; whether one is not."""
     found: list[PlaceStep] = []
     unknown = False
-    left = list(positions)
-    if move.positions == "witness" and unnested is None and left:
-        left.pop(0)  # it told the member
+    number = 0
     for step in path.steps:
-        if step not in (Item(), Value()) or move.how != "copied":
+        if not _is_open(step):
             found.append(step)
-        elif move.positions == "any":
+            continue
+        place = places[number] if number < len(places) else None
+        number += 1
+        if place is None or (place == WITNESS and unnested is None):
             found.append(step)
             unknown = True
-        elif unnested is not None:
-            found.append(unnested)
-            unnested = None
         else:
-            found.append(left.pop(0) if left else step)
+            known = unnested if place == WITNESS else positions[place]
+            assert known is not None
+            found.append(known)
     return tuple(found), unknown
 
 

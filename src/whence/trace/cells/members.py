@@ -93,7 +93,7 @@ class MemberTables:
         if positions == "same" or item in (None, ItemStep()):
             return self.spread(mark, members.table)
         if collected is None:
-            self._reasons[f"{operator.id}: which rows made an item is not known, all count"] = None
+            self.unknown(operator)
             return self.spread(mark, members.table)
         place = f"m.{item.column}" if isinstance(item, Held) else str(_number(item))
         columns = "".join(f", m.{name}" for name in held(mark.steps))
@@ -102,6 +102,10 @@ class MemberTables:
             f"AS s ON s.parent = m.{ROW} AND s.place = {place}"
         )
         return replace(mark, table=self._tables.table("mark", sql))
+
+    def unknown(self, operator: ops.Operator) -> None:
+        """An item of a list that an operator collected is asked about, and its member not kept."""
+        self._reasons[f"{operator.id}: which rows made an item is not known, all count"] = None
 
     def used(self, members: Scope, values: Sequence[Mark], picked: Sequence[Mark]) -> str:
         """The members that made the asked values: all, where no value of their group is asked."""

@@ -28,7 +28,7 @@ from whence.plan import Operator
 from whence.plan.paths import Item as ItemStep
 from whence.plan.paths import Move
 from whence.trace.backward import Backward
-from whence.trace.cells.marks import Mark, Passed, held, moves_of, through
+from whence.trace.cells.marks import Mark, Passed, held, influences, moves_of, through
 from whence.trace.cells.members import MemberTables, union_of
 from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
 from whence.trace.places import ROW, Held, PlaceStep
@@ -180,16 +180,15 @@ class Walk:
         found: dict[int, list[Mark]] = {}
         for mark in marks:
             moves = moves_of(operator, mark)
-            if not moves:
+            if moves is None:
                 found.setdefault(_owner(operator, mark.column), []).append(mark)
-            for move in moves:
+            for move in moves or ():
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id, unnested):
                     known = self._tested(operator, passed)
                     found.setdefault(passed.input, []).append(known)
-                for path in move.influences:
-                    looked = mark.influence(path, operator.id)
-                    found.setdefault(path.input or 0, []).append(looked)
+                for number, looked in influences(mark, move, operator.id, unnested):
+                    found.setdefault(number, []).append(looked)
         everything = Mark(0, (), scope.table, False)
         for path in operator.decides:
             found.setdefault(path.input or 0, []).append(everything.influence(path, operator.id))
@@ -200,6 +199,13 @@ class Walk:
         if move.chosen:
             told = "which of several values was taken is not known, all count"
             self.reasons[f"{operator.id}: {told}"] = None
+
+    def _note_items(self, operator: ops.Window, mark: Mark) -> None:
+        """Which row of a frame gave an item of a list is not kept."""
+        for move in moves_of(operator, mark) or ():
+            items = {passed.item for passed in through(mark, move, operator.id)}
+            if move.positions != "same" and items - {None, ItemStep()}:
+                self._groups.unknown(operator)
 
     def _tested(self, operator: Operator, passed: Passed) -> Mark:
         """The mark, for those rows only whose positions the move is about."""
@@ -374,6 +380,8 @@ class Walk:
             p for p in walk(scope.shape) if isinstance(p, Group) and p.operator == operator.id
         ]
         bare = replace(operator, decides=())
+        for mark in asked:
+            self._note_items(operator, mark)
         found = self._back(bare, scope, asked).get(0, [])
         # The row itself is only looked at, unless it is in a frame.
         looked = [replace(mark, contributing=False) for mark in found]
@@ -434,12 +442,13 @@ class Walk:
             calls = [call for call in operator.aggregates if call.column == mark.column]
             if flag is None and any(map(_picks, calls)):
                 self.reasons[f"{operator.id}: rows whose value was not taken count too"] = None
-            for move in moves_of(operator, mark):
+            for move in moves_of(operator, mark) or ():
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id):
                     if passed.input:
                         continue  # a subquery, which is the same for all members
                     item = items.get(mark.column)
+                    passed = replace(passed, mark=self._tested(operator, passed))
                     one = self._groups.made(operator, members, passed, move.positions, item)
                     if flag is not None:
                         one, other = self._groups.divided(one, members, flag)
@@ -447,9 +456,9 @@ class Walk:
                             below.append(other)
                     (picked if mark.contributing else below).append(one)
                 below += [
-                    self._groups.spread(mark.influence(path, operator.id), members.table)
-                    for path in move.influences
-                    if not path.input
+                    self._groups.spread(looked, members.table)
+                    for number, looked in influences(mark, move, operator.id)
+                    if not number
                 ]
         used = self._groups.used(members, values, picked)
         below += picked

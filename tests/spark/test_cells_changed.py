@@ -1,0 +1,164 @@
+"""Expressions over nested values, against what changing each input cell does to the result.
+
+A cell that changes a value must be among those behind it; and of a value that is told exactly,
+every contributing cell must change it.
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kit import Workshop
+
+import whence
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = (
+    "id int, a struct<x: int, y: string>, items array<struct<n: int, s: string>>, nums array<int>, "
+    "m map<string, int>, deep array<array<int>>, s string, b boolean"
+)
+ROW = {
+    "id": 0,
+    "a": {"x": 30, "y": "yy"},
+    "items": [{"n": 1, "s": "p"}, {"n": 40, "s": "q"}, {"n": 2, "s": "r"}],
+    "nums": [3, 10, 2],
+    "m": {"k": 7, "l": 8},
+    "deep": [[1, 2], [30]],
+    "s": "some,text",
+    "b": True,
+}
+# Of these every position is known.
+EXACT = (
+    "transform(items, i -> i.n + 1)",
+    "transform(items, i -> struct(upper(i.s) AS s, concat(i.s, a.y) AS c))",
+    "transform(transform(items, i -> i.n + 1), x -> x * 2)",
+    "transform(items, i -> i.n + 1)[1]",
+    "transform(deep, r -> transform(r, c -> c + a.x))",
+    "transform(deep, r -> aggregate(r, 0, (t, c) -> t + c))",
+    "transform(items, i -> transform(nums, k -> k + i.n))",
+    "transform(items, i -> transform(nums, k -> struct(k AS k, i.s AS s)))",
+    "transform(nums, k -> items.s)",
+    "zip_with(nums, items, (x, y) -> x + y.n)",
+    "transform(arrays_zip(nums, items), z -> z.nums + z.items.n)",
+    "CAST(nums AS array<string>)",
+    "CAST(m AS map<string, string>)",
+    "transform_values(m, (k, v) -> v + a.x)",
+    "map_zip_with(m, m, (k, v, w) -> v + w)",
+    "map('p', a.x, 'q', items[0].n)",
+    "map('p', a.x, 'q', items[2].n)['q']",
+    "array(struct(a.x AS p), struct(items[1].n AS p))",
+    "named_struct('d', transform(items, i -> i.n * 2), 'e', upper(s))",
+    "aggregate(nums, 0, (t, i) -> t + i)",
+)
+# Of these not, or data chooses.
+LOOSE = (
+    "transform(items, i -> CASE WHEN i.n > 5 THEN i.s ELSE a.y END)",
+    "filter(items, i -> i.n > a.x)",
+    "transform(filter(items, i -> i.n > 1), i -> upper(i.s))",
+    "aggregate(filter(nums, i -> i > 2), 0, (t, i) -> t + i)",
+    "transform(nums, (k, p) -> items[p].s)",
+    "sort_array(transform(items, i -> i.n + 1))",
+    "transform(deep, r -> filter(r, c -> c > 1))",
+    "map_filter(m, (k, v) -> v > a.x - 23)",
+    "map_concat(m, map('new', a.x))",
+    "map(a.y, a.x)",
+    "map_from_entries(transform(items, i -> struct(i.s, i.n)))",
+    "map_from_arrays(transform(items, i -> i.s), nums)",
+    "transform_keys(m, (k, v) -> concat(k, a.y))",
+    "m[substring(a.y, 1, 0) || 'k']",
+    "deep[size(nums) - 3]",
+    "concat(nums, array(a.x))",
+    "flatten(deep)",
+)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that has nothing inside, with its path."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from leaves(inner, f"{path}.{name}" if path else name)
+        case list():
+            for i, inner in enumerate(value):
+                yield from leaves(inner, f"{path}[{i}]")
+        case _:
+            yield path, value
+
+
+def _steps(path: str) -> list[int | str]:
+    found = re.findall(r"\[\d+\]|[^.\[\]]+", path)
+    return [int(step[1:-1]) if step[0] == "[" else step for step in found]
+
+
+def at(value: Any, path: str) -> Any:
+    """What is at a path, or None."""
+    for step in _steps(path):
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    row = copy.deepcopy(ROW)
+    *way, last = _steps(path)
+    inner: Any = row
+    for step in way:
+        inner = inner[step]
+    inner[last] = value
+    return row
+
+
+def others(value: Any) -> list[Any]:
+    """Other values of the same type."""
+    match value:
+        case bool():
+            return [not value]
+        case int():
+            return [value + 100, value - 100]
+        case _:
+            return [f"{value}z", f"a{value}"]
+
+
+def covers(cell: str, path: str) -> bool:
+    """Whether a cell of an answer stands for a leaf."""
+    cell = re.sub(r"\{'(\w+)'\}", r".\1", cell)
+    pattern = re.escape(cell)
+    for mark, meant in (("[*]", r"\[\d+\]"), ("{}", r"\.\w+"), ("{key}", r"\.\w+")):
+        pattern = pattern.replace(re.escape(mark), meant)
+    return re.fullmatch(rf"{pattern}(?:[.\[].*)?", path) is not None
+
+
+def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
+    session, path = workshop.session, str(workshop.folder())
+    cases = [(p, v) for p, old in leaves(ROW) if p != "id" for v in others(old)]
+    rows = [{**changed(p, v), "id": i} for i, (p, v) in enumerate(cases, 1)]
+    session.createDataFrame([ROW], SCHEMA).write.parquet(path)
+    expressions = [*EXACT, *LOOSE]
+    listed = [f"{text} AS o{i}" for i, text in enumerate(expressions)]
+    frame = session.read.parquet(path).selectExpr("id", *listed)
+    again = session.createDataFrame(rows, SCHEMA).selectExpr("id", *listed)
+    results = {row["id"]: row.asDict(recursive=True) for row in again.collect()}
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    (whole,) = (row.asDict(recursive=True) for row in run.output.collect())
+    for i, text in enumerate(expressions):
+        for place, value in leaves(whole[f"o{i}"], f"o{i}"):
+            trace = run.trace(whence.pattern(place))
+            cells = trace.cells().to_pylist()
+            behind = {
+                leaf
+                for number, (leaf, _) in enumerate(cases, 1)
+                if at(results[number], place) != value
+            }
+            told = (text, place, cells)
+            assert all(any(covers(c["path"], leaf) for c in cells) for leaf in behind), told
+            by = [c["path"] for c in cells if c["role"] == "contributing"]
+            named = {leaf for leaf, _ in cases if any(covers(c, leaf) for c in by)}
+            if text in EXACT:
+                assert trace.grade == "exact", (*told, trace.reasons)
+            if trace.grade == "exact":
+                assert named <= behind, told
