@@ -39,6 +39,12 @@ TYPES: dict[str, tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = {
         pa.decimal128(20, 6),
         st.decimals(-(10**13), 10**13, places=6, allow_nan=False),
     ),
+    "price": (
+        "decimal(15,2)",
+        pa.decimal128(15, 2),
+        st.decimals(-(10**13) + 1, 10**13 - 1, places=2, allow_nan=False),
+    ),
+    "rate": ("decimal(4,4)", pa.decimal128(4, 4), st.decimals(-0.9999, 0.9999, places=4)),
     "whole": ("decimal(20,0)", pa.decimal128(20, 0), st.integers(-(10**19), 10**19).map(Decimal)),
     "string": ("string", pa.string(), st.text()),
     "binary": ("binary", pa.binary(), st.binary()),

@@ -102,6 +102,10 @@ class SparkEngine:
         frame = self._session.read.parquet(*paths)
         return self._view("members", frame.selectExpr("*", row))
 
+    def bags(self, entries: str, label: str, bits: int, sql: str) -> str:
+        """A table with the key and the hashes of each group."""
+        return self.table("bags", sql)
+
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
         """Rows with an `id` in this order, by the parts of a sorted frame: no task sees all."""
         place = F.monotonically_increasing_id()  # the part, and the row's number in it

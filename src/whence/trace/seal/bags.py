@@ -23,7 +23,9 @@ class BagHashes:
         """
         work = self.work
         entries = work.engine.table("entries", self._entries(members, name))
-        hashes = work.engine.table("bags", self._hashed(entries))
+        hashes = work.engine.bags(
+            entries, self.label.digest, work.settings.bits, self._hashed(entries)
+        )
         place = work.place()
         columns = ", ".join(work.hashes)
         work.nodes.append(Met(f"SELECT {columns} FROM {hashes} AS h", self.label, level, place))
@@ -46,6 +48,7 @@ class BagHashes:
         )
 
     def _hashed(self, entries: str) -> str:
+        """SQL: the hashes of each group."""
         formulas, bits, hashes = self.work.formulas, self.work.settings.bits, self.work.hashes
         byte = f"left(hex({self.work.token}), 2)"
         listed = [f"{entry(x, CONTRIBUTES, 'times')} AS {x}e" for x in hashes]

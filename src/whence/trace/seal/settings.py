@@ -130,6 +130,14 @@ class Engine(Protocol):
         """Write rows in order, so that their numbers are stored as small differences."""
         ...
 
+    def bags(self, entries: str, label: str, bits: int, sql: str) -> str:
+        """A table with the key `k` and the hashes of each group, from its entries, as SQL has it.
+
+        An entry has the key, the hashes (f, and s if tokens are shorter), whether it contributes
+        and how often it occurs.
+        """
+        ...
+
     def chunks(self, sql: str) -> list[tuple[int, int, int, bytes]]:
         """Slot, number, rows and Merkle root of each chunk, from locators and leaves (`leaf`)."""
         ...
