@@ -13,7 +13,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, broadcast, everything, identity
 from whence.arrays.graph import Edge, Node
 from whence.arrays.memory import Array, owner
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import FunctionRule, TrackedArray, is_tracked, raw, tracked_in
 
 Function = Callable[..., Any]
@@ -95,6 +95,7 @@ def has_untracked(value: Any) -> bool:
 
 def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """np.shape, np.ndim and the like: no values, unless values decided the shape."""
+    session.narrow(Reach.BETWEEN)
     for operand in tracked_in([args, kwargs]):
         if operand.node_.loose:
             session.steering.append(operand.node_)

@@ -23,7 +23,7 @@ from whence.arrays.rules.base import (
     shape_of,
 )
 from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 from whence.arrays.writes import Written
 
@@ -35,6 +35,7 @@ def get(array: TrackedArray, key: Any) -> Any:
     session = array.session_
     if not hasattr(result, "shape"):  # an item of an object array
         result = np.asarray(result, dtype=object)
+    _note_steps(session, plain)
     arrays: list[Any] = []
     shaped = template(key, [], arrays, True)
     held = session.hold(*arrays) if arrays else None
@@ -52,6 +53,13 @@ def get(array: TrackedArray, key: Any) -> Any:
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
     return finish(session, result, edges, "index", (array, key))
+
+
+def _note_steps(session: Session, key: Any) -> None:
+    """How many cells a slice with steps takes is a size that was rounded."""
+    for item in key if type(key) is tuple else (key,):
+        if type(item) is slice and item.step is not None and abs(item.step) != 1:
+            session.narrow(Reach.BETWEEN)
 
 
 _WHOLE = frozenset({int, *(np.dtype(kind).type for kind in np.typecodes["AllInteger"])})
@@ -112,6 +120,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         for operand in operands:
             session.escape(operand.node_, f"{op} into a plain array")
         return
+    _note_steps(session, key)
     session.before_write(array.data_)
     source = _copy_if_shared(session, value, array)
     arrays: list[Any] = []

@@ -33,9 +33,8 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.linear import contract
 from whence.arrays.rules.reduce import reduced, scanned
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
-
 
 def convolve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.convolve` and `np.correlate`: windows that are cut at the ends."""
@@ -46,6 +45,8 @@ def convolve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     small = min(n, m)
     correlating = func is np.correlate
     start = {"full": 0, "valid": small - 1, "same": (small - 1) // 2}[str(mode)]
+    if mode == "same":
+        session.narrow(Reach.BETWEEN)  # half of a size is rounded
     if correlating and mode == "same" and n < m:
         start = small // 2
     edges = []
