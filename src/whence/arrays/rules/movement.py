@@ -195,6 +195,20 @@ def moved(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, move_edges(session, func, args, kwargs, result), op, args)
 
 
+def in_order(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.ravel` and `np.reshape`: the orders "K" and "A" go by memory, so they are spelled out."""
+    bound = bind(func, args, kwargs)
+    array, order = bound.pop("a"), bound.get("order")
+    if type(array) is not TrackedArray or order not in ("A", "K"):
+        return moved(session, func, args, kwargs)
+    data = array.data_
+    if order == "A":
+        bound["order"] = "F" if data.flags.fnc else "C"
+        return moved(session, func, (array,), bound)
+    axes = np.argsort([-abs(step) for step in data.strides], kind="stable")
+    return moved(session, func, (np.transpose(array, tuple(axes)),), {**bound, "order": "C"})
+
+
 def shared_out(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """As `moved`, for functions that cut or repeat an array to a size: shares are rounded."""
     session.narrow(Reach.BETWEEN)
