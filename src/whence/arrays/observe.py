@@ -14,7 +14,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.codec import decode, encode
 from whence.arrays.expand import expand
 from whence.arrays.forms import COLUMNS, Boxes, Form, Reshape, empty
-from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.graph import Edge, Held, Input, Node
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules.reduce import arg_lane, at_index
 from whence.arrays.rules.ufuncs import chosen, took_first
@@ -367,7 +367,7 @@ def _leaves_of(result: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def _node(output: Output, value: Any, inputs: Inputs) -> Node | None:
-    leaves = {n: Node(a.shape, (), "input", n) for n, a in inputs.arrays.items()}
+    leaves = {n: Input(a.shape, n) for n, a in inputs.arrays.items()}
     edges = []
     for part in output.parts:
         array = inputs.arrays.get(part.name)

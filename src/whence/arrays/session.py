@@ -39,25 +39,15 @@ class Session:
     to, `reach` how far what was done tells about other sizes.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "aliases",
-        "changed",
-        "frames",
-        "held",
-        "lasting",
-        "left",
-        "packages",
-        "reach",
-        "steering",
-        "views",
-    )
+    lasting = frames = changed = False
+    reach = Reach.FAR
 
     def __init__(
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
     ) -> None:
-        self.lasting, self.packages, self.frames = lasting, packages, frames
-        self.changed, self.reach = False, Reach.FAR
+        if lasting or frames:
+            self.lasting, self.frames = lasting, frames
+        self.packages = packages
         self.held: dict[int, list[Held]] = {}
         self.aliases: dict[int, dict[int, ref[TrackedArray]]] = {}
         self.views: list[tuple[ref[TrackedArray], ref[TrackedArray]]] = []
