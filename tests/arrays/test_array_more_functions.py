@@ -57,6 +57,7 @@ ANNOTATED = {
     "meshgrid": (lambda x: np.meshgrid(x[0], x[1])[1], TABLE),
     "array_split": (lambda x: np.array_split(x, 4, axis=1)[2], TABLE),
     "pad constant": (lambda x: np.pad(x, ((1, 0), (2, 1))), TABLE),
+    "pad far": (lambda x: np.pad(x, ((2, 0), (5, 3), (0, 6)), mode="wrap"), CUBE),
     "pad wrap": (lambda x: np.pad(x, 2, mode="wrap"), TABLE),
     "pad symmetric": (lambda x: np.pad(x, ((0, 1), (2, 0)), mode="symmetric"), TABLE),
     "windows": (lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, axis=1), TABLE),

@@ -46,10 +46,10 @@ def test_a_dimensional_view_after_two_calls() -> None:
 
 def test_a_generalised_view_after_two_sizes() -> None:
     follow = wa.track(smooth, views=wa.Views())
-    sizes = (6, 9, 18, 40, 70, 3)
-    # 40 is more than twice the largest size seen, so it is looked at first
+    sizes = (6, 9, 18, 40, 70, 3, 4)
+    # 40 is more than twice the largest size seen, 3 less than the smallest: looked at first
     assert kinds(follow, [(rng.random(n),) for n in sizes]) == [
-        "", "", "generalised", "", "generalised", "generalised",
+        "", "", "generalised", "", "generalised", "", "generalised",
     ]  # fmt: skip
     follow(rng.random(77))
     assert [str(r) for r in follow.last.relation("x").rows()] == ["[0, 75] ← [0, 1] (b1)"]
@@ -234,6 +234,12 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
     "wrapped": (lambda x: np.take(x, [7, 8], mode="wrap"), [R(n) for n in (3, 6, 5, 4)]),
     "clipped": (lambda x: np.take(x, [7, 8], mode="clip"), [R(n) for n in (3, 6, 9, 11)]),
     "shares": (lambda x: np.array_split(x, 3)[1].sum(), [R(n) for n in (6, 7, 8, 10)]),
+    "past the end": (lambda x: np.sum(x[:4]), [R(n) for n in (3, 4, 6)]),
+    "past the beginning": (lambda x: np.sum(x[-4:]), [R(n) for n in (3, 4, 6)]),
+    "around": (lambda x: np.tile(x, 2)[2], [R(n) for n in (2, 4, 3, 5)]),
+    "nothing": (lambda x: np.sum(x[2:-1]), [R(n) for n in (2, 3, 6)]),
+    "nothing between": (lambda x: np.trapezoid(x[2:-1]), [R(n) for n in (3, 4, 6)]),
+    "down to one": (lambda x: np.trapezoid(np.diff(x)), [R(n) for n in (4, 7, 6, 2)]),
     "no axes": (lambda x: x + 1, [np.array(1.0)] * 4),
     "larger of zeros": (lambda x, y: np.maximum(x, y), [ZEROS] * 3),
     "smaller of zeros": (lambda x, y: np.fmin(x, y), [ZEROS] * 3),

@@ -60,11 +60,12 @@ class Span(NamedTuple):
     def covers(self, size: int, reach: Reach) -> bool:
         """Whether what was seen says enough about a size.
 
-        From half to twice of what was seen, so that a view grows by steps that were looked at. Code
-        that looks at sizes may do something else beyond, or for odd ones.
+        Up to twice of what was seen, so that a view grows by steps that were looked at; not below,
+        where arrays inside the function may come down to a cell or none. Code that looks at sizes
+        may do something else beyond as well, or for odd ones.
         """
         if reach is Reach.FAR:
-            return self.smallest <= 2 * size and size <= 2 * self.largest
+            return self.smallest <= size <= 2 * self.largest
         return self.smallest <= size <= self.largest and size % 2 in self.parities
 
 

@@ -343,7 +343,8 @@ def _rolled(shape: Shape, total: dict[int, int], flat: bool) -> Form:
 
 
 def tile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.tile`: every axis repeats as a whole."""
+    """`np.tile`: every axis repeats as a whole, so positions go around with its size."""
+    session.narrow(Reach.BETWEEN)
     bound = bind(func, args, kwargs)
     array = bound["A"]
     result = plain_call(func, args, kwargs)
@@ -424,7 +425,10 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         given = [given.get(i, given.get(i - ndim, 0)) for i in range(ndim)]
         given = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in given]
     width = np.broadcast_to(np.asarray(given), (ndim, 2))
-    if mode in ("reflect", "symmetric", "wrap") and (np.c_[array.data_.shape] <= width).any():
+    if (
+        mode in ("reflect", "symmetric", "wrap")
+        and (np.array(array.data_.shape)[:, None] <= width).any()
+    ):
         session.narrow(Reach.HERE)  # as far as the array goes, and over again
     edges = [Edge(array.node_, partial(_padded, result.shape, array.data_.shape, width, mode))]
     edges += [

@@ -95,6 +95,7 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         data = operand.data_
         rule: partial[Form]
         if size < 2:
+            session.narrow(Reach.BETWEEN)  # from two cells on there is something
             rule = partial(_nothing, shape, data.shape)
         elif data.ndim == 1 and np.ndim(raw(y)) > 1:
             rule = partial(contract, shape, data.shape, (None,))
