@@ -416,6 +416,23 @@ def test_nan() -> None:
     assert [flat(found, i, "ar") for i in range(2)] == [[1], [0]]
 
 
+@pytest.mark.parametrize("cells", [1000, (1 << 19) + 77])  # as a whole, and block by block
+def test_which_of_two_was_taken(cells: int) -> None:
+    x, y = (np.random.default_rng(k).integers(0, 9, cells).astype(float) for k in (1, 2))
+    x[::7] = np.nan
+    y[::11] = np.nan
+    missing = {np.maximum: np.isnan(x), np.minimum: np.isnan(x)}
+    missing |= {np.fmax: np.isnan(y), np.fmin: np.isnan(y)}
+    for ufunc, nan in missing.items():
+        found = wa.provenance(wa.track(lambda x, y, go=ufunc: go(x, y))(x, y))
+        larger = ufunc in (np.maximum, np.fmax)
+        first = nan | (x >= y if larger else x <= y)
+        for name, taken in (("x", first), ("y", ~first)):
+            assert np.array_equal(
+                found.backward(..., "contributing")[name][0], np.flatnonzero(taken)
+            )
+
+
 def test_functions_that_raise() -> None:
     @wa.track
     def f(x: Any) -> Any:

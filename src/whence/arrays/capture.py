@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import everything, identity
-from whence.arrays.graph import Edge, Node, leaves
+from whence.arrays.graph import Edge, Input, Node, leaves
 from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
@@ -50,7 +50,7 @@ def tracked(array: Any, name: str = "a") -> TrackedArray:
     data = np.array(array)
     if session is not None:  # inside a tracked call: an array without provenance of its own
         return TrackedArray(data, Node(data.shape, session.tainted(data.shape), "tracked"), session)
-    node = Node(data.shape, (), "input", _own_name(name))
+    node = Input(data.shape, _own_name(name))
     _named[str(node.label)] = node
     return TrackedArray(data, node, _prompt_session())
 
@@ -204,15 +204,14 @@ class Call(Session):
     It knows its inputs as they were given, not the tracked arrays, which know the call.
     """
 
-    __slots__ = ("answers", "foreign", "function", "inputs", "results", "shapes", "untracked")
+    foreign: tuple[tuple[Node, str], ...] = ()
+    untracked: tuple[str, ...] = ()
 
     def __init__(self, function: TrackedFunction) -> None:
         Session.__init__(self, False, function._packages)
         self.function = function
         self.inputs: dict[str, Array] = {}
         self.shapes: dict[str, Shape] = {}
-        self.foreign: tuple[tuple[Node, str], ...] = ()
-        self.untracked: tuple[str, ...] = ()
         self.results: list[Any] = []
         self.answers: dict[str, Provenance] = {}
 
@@ -223,7 +222,7 @@ class Call(Session):
             if type(value) in _PLAIN:
                 self.inputs[name] = value
                 shape = self.shapes[name] = value.shape
-                own.append(TrackedArray(value, Node(shape, (), "input", name), self))
+                own.append(TrackedArray(value, Input(shape, name), self))
             else:
                 own.append(self._admit(value, name))
         return own
@@ -253,7 +252,7 @@ class Call(Session):
     def _take(self, value: Array, name: str) -> TrackedArray:
         self.inputs[name] = value
         shape = self.shapes[name] = value.shape
-        return TrackedArray(value, Node(shape, (), "input", name), self)
+        return TrackedArray(value, Input(shape, name), self)
 
     def _admit(self, value: Any, name: str) -> Any:
         kind = type(value)

@@ -1,95 +1,289 @@
-"""Digests: of a function's code, so that views outlive a process; of values, for exact views."""
+"""Digests: of a function's code, so that views outlive a process; of values, for exact views.
+
+A function is described by its bytecode and by all that it reaches by name: globals, its closure,
+defaults, attributes of modules, the functions and classes among them. Libraries are described by
+their version. Values may change while a program runs, so a digest is taken anew for each call.
+"""
 
 from __future__ import annotations
 
-import builtins
+import dis
 import hashlib
-from collections.abc import Iterable
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+import sys
+import sysconfig
+from collections.abc import Hashable, Iterable
+from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any, NamedTuple
 
 import numpy as np
 
-_SIMPLE = (int, float, complex, str, bytes, bool, type(None), np.generic)
+from whence.arrays.viewstore import FORMAT
+
+_SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, np.dtype)
+_NAMED = (
+    np.ufunc,
+    type(np.sum),
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+# what gives something else each time, or looks at what is outside the program
+_UNSTEADY = frozenset(
+    {
+        *("builtins.eval", "builtins.exec", "builtins.globals", "builtins.input", "builtins.open"),
+        *("numpy.fromfile", "numpy.genfromtxt", "numpy.load", "numpy.loadtxt", "numpy.memmap"),
+        *("datetime", "numpy.random", "os.environ", "os.getenv", "random", "secrets", "time"),
+        "uuid",
+    }
+)
+# what a class holds that says nothing about what it does
+_INCIDENTAL = frozenset(
+    {"__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__weakref__"}
+)
+
+
+class _Unsteady(Exception):
+    """Something has no stable description."""
 
 
 def function_digest(function: Any) -> str | None:
     """A digest of the code a function runs: its own, and that of the functions it names.
 
-    None if it depends on something that has no stable description (an object in its closure).
+    None if it depends on something that has no stable description: an object in its closure,
+    random numbers, a global that it sets.
     """
-    parts: list[str] = [f"numpy {np.__version__}"]
-    if not isinstance(function, FunctionType) or not _describe(function, parts, set()):
+    if not isinstance(function, FunctionType):
         return None
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    description = _Description()
+    try:
+        description.add(function)
+    except _Unsteady:
+        return None
+    text = "\n".join([f"numpy {np.__version__}", f"views {FORMAT}", *description.parts])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _describe(value: Any, parts: list[str], seen: set[int]) -> bool:
-    if id(value) in seen:
-        return True
-    if isinstance(value, _SIMPLE) or value is Ellipsis:
-        parts.append(f"{type(value).__name__} {value!r}")
-        return True
-    seen.add(id(value))
-    if isinstance(value, FunctionType):
-        return _describe_function(value, parts, seen)
-    if isinstance(value, CodeType):
-        return _describe_code(value, parts, seen)
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        parts.append(array_digest([value]))
-        return True
-    if isinstance(value, tuple | list | frozenset | set):
-        listed: Iterable[Any] = (
-            sorted(value, key=repr) if isinstance(value, frozenset | set) else value
-        )
-        parts.append(type(value).__name__)
-        return all(_describe(v, parts, seen) for v in listed)
-    if isinstance(value, dict):
-        return all(_describe(part, parts, seen) for item in value.items() for part in item)
-    named = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if isinstance(value, ModuleType):
-        named = value.__name__, str(getattr(value, "__version__", ""))
-    elif isinstance(value, np.ufunc):
-        named = "numpy", value.__name__
-    elif not isinstance(value, type) and not callable(value):
+class _Description:
+    """Lines of text; what is described already is referred to by its number."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._seen: dict[Hashable, int] = {}
+
+    def add(self, value: Any) -> None:
+        """Describe a value and all that it is made of."""
+        if isinstance(value, _SIMPLE):
+            self.parts.append(f"{type(value).__qualname__} {value!r}")
+        elif not self._is_known(id(value)):
+            self._add_new(value)
+
+    def _is_known(self, key: Hashable) -> bool:
+        if key in self._seen:
+            self.parts.append(f"see {self._seen[key]}")
+            return True
+        self._seen[key] = len(self._seen)
         return False
-    if None in named:
+
+    def _add_new(self, value: Any) -> None:
+        match value:
+            case FunctionType():
+                self._function(value)
+            case ModuleType():
+                self._module(value, ())
+            case type():
+                self._class(value)
+            case tuple() | list():
+                self._listed(type(value).__qualname__, value)
+            case set() | frozenset():
+                self._listed("set", sorted(value, key=repr))
+            case dict():
+                self._listed("dict", [part for item in value.items() for part in item])
+            case slice() | range():
+                self._listed(type(value).__name__, (value.start, value.stop, value.step))
+            case np.ndarray() if not value.dtype.hasobject:
+                self.parts.append(array_digest([value]))
+            case _:
+                self._callable(value)
+
+    def _listed(self, title: str, values: Iterable[Any]) -> None:
+        self.parts.append(f"{title} (")
+        for value in values:
+            self.add(value)
+        self.parts.append(")")
+
+    def _function(self, function: FunctionType) -> None:
+        cells = [_contents(cell) for cell in function.__closure__ or ()]
+        if _is_library(function.__globals__.get("__name__", "")):  # it may wrap a function
+            self._listed(_title(function), cells)
+            return
+        found = _read(function.__code__)
+        if found.changes:
+            raise _Unsteady
+        held = (function.__defaults__, function.__kwdefaults__, vars(function))
+        self._listed(f"{function.__qualname__} {found.digest}", held)
+        for name, value in zip(function.__code__.co_freevars, cells, strict=True):
+            self._attribute(name, value, found.names)
+        for name in found.names:
+            if name in function.__globals__:
+                self._attribute(name, function.__globals__[name], found.names)
+            elif f"builtins.{name}" in _UNSTEADY:
+                raise _Unsteady
+
+    def _attribute(self, name: str, value: Any, names: tuple[str, ...]) -> None:
+        """What a name stands for; of a module, what the names in the same code stand for."""
+        self.parts.append(f"{name} =")
+        if isinstance(value, ModuleType):
+            self._module(value, names)
+        else:
+            self.add(value)
+
+    def _module(self, module: ModuleType, names: tuple[str, ...]) -> None:
+        title, library = module.__name__, _is_library(module.__name__)
+        if title in _UNSTEADY or any(f"{title}.{name}" in _UNSTEADY for name in names):
+            raise _Unsteady
+        self.parts.append(f"module {title} {getattr(module, '__version__', '')}")
+        if not library and not names:
+            raise _Unsteady  # what is taken from it cannot be told
+        if self._is_known((id(module), names)):
+            return
+        for name in names:
+            value = vars(module).get(name)
+            if isinstance(value, ModuleType) or (name in vars(module) and not library):
+                self._attribute(name, value, names)
+
+    def _class(self, kind: type) -> None:
+        if _is_library(kind.__module__):
+            self.parts.append(_title(kind))
+            return
+        held = [item for item in vars(kind).items() if item[0] not in _INCIDENTAL]
+        self._listed(_title(kind), [*kind.__bases__, *(part for item in held for part in item)])
+
+    def _callable(self, value: Any) -> None:
+        """Things that are called and are no plain functions, by what they call."""
+        match value:
+            case MethodType():
+                self._listed("method", (value.__func__, value.__self__))
+            case partial():
+                self._listed("partial", (value.func, value.args, value.keywords))
+            case property():
+                self._listed("property", (value.fget, value.fset, value.fdel))
+            case _ if _title(value) in _UNSTEADY:
+                raise _Unsteady
+            case BuiltinFunctionType() if isinstance(value.__self__, ModuleType | type):
+                self._listed(_title(value), (value.__self__,))
+            case _ if isinstance(value, _NAMED):
+                self.parts.append(_title(value))
+            case _ if _is_library(type(value).__module__) and hasattr(value, "__wrapped__"):
+                self._listed(_title(type(value)), (value.__wrapped__,))
+            case _:
+                raise _Unsteady
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return None
+
+
+def _title(value: Any) -> str:
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    return f"{getattr(value, '__module__', '')}.{name}"
+
+
+@cache
+def _is_library(module: str) -> bool:
+    """Whether a module belongs to Python, to an installed package or to this one."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names or package == __name__.partition(".")[0]:
+        return True
+    if package == "__main__":
         return False
-    parts.append(f"{named[0]}.{named[1]}")
-    return True
+    try:
+        found = sys.modules.get(package) or find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    file = getattr(found, "__file__", None) or getattr(found, "origin", None) or ""
+    return file.startswith(tuple(sysconfig.get_paths()[k] for k in ("purelib", "platlib")))
 
 
-def _describe_function(function: FunctionType, parts: list[str], seen: set[int]) -> bool:
-    parts.append(function.__qualname__)
-    cells = [c.cell_contents for c in function.__closure__ or ()]
-    held = [function.__code__, function.__defaults__, function.__kwdefaults__, *cells]
-    fine = all(_describe(v, parts, seen) for v in held)
-    return fine and all(_describe(v, parts, seen) for v in _named_globals(function))
+class _Code(NamedTuple):
+    """What bytecode says, with the functions inside it."""
+
+    digest: str
+    names: tuple[str, ...]
+    changes: bool
 
 
-def _named_globals(function: FunctionType) -> list[Any]:
-    names = code_names(function.__code__)
-    found = function.__globals__
-    return [found[n] for n in sorted(names) if n in found and not hasattr(builtins, n)]
+@lru_cache(maxsize=1024)
+def _read(code: CodeType) -> _Code:
+    text: list[str] = []
+    _spell(code, text)
+    digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:32]
+    changes = any(_changes(step, name, code) for step, name in _steps(code))
+    return _Code(digest, tuple(sorted(code_names(code))), changes)
+
+
+def _changes(step: str, name: Any, code: CodeType) -> bool:
+    """Whether a step sets what outlives a call, or brings in code that is not known before."""
+    match step:
+        case "STORE_GLOBAL" | "DELETE_GLOBAL":
+            return True
+        case "STORE_DEREF" | "DELETE_DEREF":
+            return name in code.co_freevars
+        case "IMPORT_NAME":
+            return name in _UNSTEADY or not _is_library(name)
+        case "IMPORT_FROM":
+            return name in _UNSTEADY
+        case _:
+            return False
+
+
+def _steps(code: CodeType) -> Iterable[tuple[str, Any]]:
+    yield from ((step.opname, step.argval) for step in dis.get_instructions(code))
+    for inner in _inner(code):
+        yield from _steps(inner)
+
+
+def _spell(code: CodeType, text: list[str]) -> None:
+    shape = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    text.append(f"{shape} {names} {code.co_code.hex()} {code.co_exceptiontable.hex()}")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _spell(constant, text)
+        else:
+            listed = sorted(constant, key=repr) if isinstance(constant, frozenset) else constant
+            text.append(f"{type(constant).__name__} {listed!r}")
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
 
 
 def code_names(code: CodeType) -> set[str]:
     """The names of globals and attributes in a function's code, also in functions inside it."""
-    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return set(code.co_names).union(*(code_names(c) for c in inner))
-
-
-def _describe_code(code: CodeType, parts: list[str], seen: set[int]) -> bool:
-    parts.append(code.co_code.hex())
-    parts.append(" ".join(code.co_names + code.co_varnames + code.co_freevars))
-    return all(_describe(c, parts, seen) for c in code.co_consts)
+    return set(code.co_names).union(*(code_names(inner) for inner in _inner(code)))
 
 
 def array_digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
     """A digest of shapes, types and values."""
     state = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        state.update(f"{array.shape}{array.dtype.str}".encode())
+        state.update(f"{array.shape}{array.dtype}".encode())
         plain = np.ascontiguousarray(array)
         if plain.dtype.hasobject:
             state.update(repr(plain.tolist()).encode())

@@ -118,6 +118,16 @@ class Node:
                 yield Step(edge.parent, found, edge.contributing)
 
 
+class Input(Node):
+    """An array that was given, by its name; there is nothing behind it."""
+
+    __slots__ = ()
+    _edges, op, loose = (), "input", False
+
+    def __init__(self, shape: Shape, label: str) -> None:
+        self.shape, self.label = shape, label
+
+
 class EachCell(Node):
     """An array each of whose cells comes from the cells of `operands` that line up with it.
 
@@ -136,13 +146,14 @@ class EachCell(Node):
         try:
             return self._edges
         except AttributeError:
-            self._edges = tuple(Edge(node, self._rule(node)) for node in self.operands)
+            shape = self.shape
+            self._edges = tuple(Edge(n, lined_up(shape, n.shape)) for n in self.operands)
             return self._edges
 
-    def _rule(self, operand: Node) -> Rule:
-        if operand.shape == self.shape:
-            return partial(identity, self.shape)
-        return partial(broadcast, self.shape, operand.shape)
+
+def lined_up(shape: Shape, in_shape: Shape) -> Rule:
+    """Each cell from the cell of an operand that lines up with it."""
+    return partial(identity, shape) if shape == in_shape else partial(broadcast, shape, in_shape)
 
 
 def ordered(node: Node) -> list[Node]:

@@ -14,10 +14,10 @@ from whence.arrays.cells import Shape
 from whence.arrays.codec import decode, encode
 from whence.arrays.expand import expand
 from whence.arrays.forms import COLUMNS, Boxes, Form, Reshape, empty
-from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.graph import Edge, Held, Input, Node
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules.reduce import arg_lane, at_index
-from whence.arrays.rules.ufuncs import chosen, prefers_first
+from whence.arrays.rules.ufuncs import chosen, took_first
 from whence.arrays.walks import relate
 from whence.errors import ArrayError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 ROWS_KEPT = 64
 BYTES_KEPT = 1 << 20
-_SCALARS = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, type, slice)
+_SCALARS = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, slice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Inputs:
         def take(value: Any, name: str) -> bool:
             if type(value) in (np.ndarray, np.memmap):
                 arrays[name] = value
-            elif isinstance(value, _SCALARS):
+            elif isinstance(value, _SCALARS) or _is_builtin(value):
                 arguments[name] = repr(value)
             elif type(value) in (list, tuple):
                 arguments[f"{name}[]"] = f"{type(value).__name__} of {len(value)}"
                 return all(take(v, f"{name}[{i}]") for i, v in enumerate(value))
-            elif type(value) is dict:
-                arguments[f"{name}[]"] = f"dict of {len(value)}"
+            elif type(value) is dict and all(isinstance(k, _SCALARS) for k in value):
+                arguments[f"{name}[]"] = f"dict of {list(value)}"
                 return all(take(v, f"{name}[{k!r}]") for k, v in value.items())
             else:
                 return False
@@ -63,9 +63,14 @@ class Inputs:
         return cls(arrays, arguments) if fine and arrays else None
 
 
+def _is_builtin(value: Any) -> bool:
+    """Whether a value is a type whose code is part of no program."""
+    return isinstance(value, type) and value.__module__ in ("builtins", "numpy")
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Sizes and kinds of the arrays, and the other arguments."""
+    """Sizes and kinds of the arrays, and the other arguments in the order they were given in."""
 
     sizes: tuple[tuple[str, Shape], ...]
     kinds: str
@@ -87,8 +92,12 @@ class Signature:
         """All sizes in order."""
         return tuple(n for _, shape in self.sizes for n in shape)
 
+    def setting(self, without: frozenset[str]) -> str:
+        """What an argument is found irrelevant in: all the rest, and which sizes are 0 or 1."""
+        return f"{[min(size, 2) for size in self.flat_sizes()]} {self.shape_key(without)}"
+
     def _rest(self, without: frozenset[str]) -> str:
-        kept = {k: v for k, v in sorted(self.arguments.items()) if k not in without}
+        kept = {k: v for k, v in self.arguments.items() if k not in without}
         return f"{self.kinds} {kept}"
 
     def to_json(self) -> dict[str, Any]:
@@ -105,8 +114,15 @@ class Signature:
 def signature_of(inputs: Inputs) -> Signature:
     """The signature of a call."""
     sizes = tuple((name, array.shape) for name, array in inputs.arrays.items())
-    kinds = "".join(array.dtype.kind for array in inputs.arrays.values())
+    kinds = " ".join(f"{a.dtype} {_memory_order(a)}" for a in inputs.arrays.values())
     return Signature(sizes, kinds, inputs.arguments)
+
+
+def _memory_order(array: Array) -> str:
+    """How cells lie in memory: code can ask for that, and `ravel` and kin can follow it."""
+    if array.flags.c_contiguous:
+        return "C"
+    return "F" if array.flags.f_contiguous else str(np.argsort(array.strides).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +248,7 @@ def _form(part: Part, shape: Shape) -> Form:
         case "boxes":
             in_shape, rows = tuple(part.data[0]), part.data[1]
             outs, ins = len(shape), len(in_shape)
-            table = np.array(rows, dtype=np.int64).reshape(-1, 2 * outs + 5 * ins)
+            table = np.array(rows, dtype=np.int64).reshape(len(rows), 2 * outs + 5 * ins)
             cuts = np.cumsum([outs, outs, ins, ins, ins, ins])
             return Boxes(shape, in_shape, *np.split(table, cuts, axis=1))
         case _:
@@ -351,13 +367,13 @@ def _leaves_of(result: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def _node(output: Output, value: Any, inputs: Inputs) -> Node | None:
-    leaves = {n: Node(a.shape, (), "input", n) for n, a in inputs.arrays.items()}
+    leaves = {n: Input(a.shape, n) for n, a in inputs.arrays.items()}
     edges = []
     for part in output.parts:
         array = inputs.arrays.get(part.name)
         if array is None:
             return None
-        form = _form_for(part, output.shape, array, inputs)
+        form = _form_for(part, value, array, inputs)
         if form is None:
             return None
         edges.append(Edge(leaves[part.name], partial(_given, form), part.contributing))
@@ -370,7 +386,8 @@ def _given(form: Form) -> Form:
     return form
 
 
-def _form_for(part: Part, shape: Shape, array: Array, inputs: Inputs) -> Form | None:
+def _form_for(part: Part, result: Any, array: Array, inputs: Inputs) -> Form | None:
+    shape = np.shape(result)
     match part.kind:
         case "winner":
             axes = tuple(part.data[1])
@@ -378,7 +395,8 @@ def _form_for(part: Part, shape: Shape, array: Array, inputs: Inputs) -> Form | 
             return None if index is None else at_index(index, axes, array.shape, shape)
         case "pair":
             ufunc, which, one, two = part.data
-            held = Held(prefers_first(getattr(np, ufunc), inputs.arrays[one], inputs.arrays[two]))
+            operands = inputs.arrays[one], inputs.arrays[two]
+            held = Held(took_first(getattr(np, ufunc), *operands, result))
             return chosen(held, which, shape, array.shape)
         case "reshape":
             return Reshape(shape, array.shape) if np.prod(shape) == array.size else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -23,30 +24,30 @@ if TYPE_CHECKING:
     from whence.arrays.tracked import TrackedArray
 
 
+class Reach(IntEnum):
+    """How far the relations of a call tell about other sizes."""
+
+    FAR = 0  # cells are taken in proportion to sizes
+    BETWEEN = 1  # sizes were looked at, or rounded: what is done may change beyond sizes seen
+    HERE = 2  # positions were bent into the array: each size has its own
+
+
 class Session:
     """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
     `frames` says that the arrays are columns of pandas frames, `changed` that an input was written
-    to.
+    to, `reach` how far what was done tells about other sizes.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "aliases",
-        "changed",
-        "frames",
-        "held",
-        "lasting",
-        "left",
-        "packages",
-        "steering",
-        "views",
-    )
+    lasting = frames = changed = False
+    reach = Reach.FAR
 
     def __init__(
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
     ) -> None:
-        self.lasting, self.packages, self.frames, self.changed = lasting, packages, frames, False
+        if lasting or frames:
+            self.lasting, self.frames = lasting, frames
+        self.packages = packages
         self.held: dict[int, list[Held]] = {}
         self.aliases: dict[int, dict[int, ref[TrackedArray]]] = {}
         self.views: list[tuple[ref[TrackedArray], ref[TrackedArray]]] = []
@@ -71,6 +72,11 @@ class Session:
         for held in chain.from_iterable(self.held.values()):
             held.keep(lambda array: id(owner(array)) in owners)
         self.held.clear()
+
+    def narrow(self, reach: Reach) -> None:
+        """Note that what is done tells less far about other sizes."""
+        if reach > self.reach:
+            self.reach = reach
 
     def escape(self, node: Node, operation: str) -> None:
         """A value left NumPy: what is made of untracked values from now on may hold it."""

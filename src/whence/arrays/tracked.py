@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.arrays.graph import Node
 from whence.arrays.memory import Array
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 
 FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
@@ -69,6 +69,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return hash(self._leave("hash()"))
 
     def _look_at_shape(self) -> None:
+        self.session_.narrow(Reach.BETWEEN)
         if self.node_.loose:
             self.session_.steering.append(self.node_)
 
@@ -128,6 +129,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Any]:
         if not self.data_.ndim:
             raise TypeError("iteration over a 0-d array")
+        self.session_.narrow(Reach.BETWEEN)
         return (self[i] for i in range(len(self.data_)))
 
     # description: says nothing about values

@@ -7,8 +7,12 @@ withdrawn by one that disagrees. What was learned is one document per function i
 
 from __future__ import annotations
 
+import random
+import threading
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from whence.arrays.digest import array_digest, function_digest
 from whence.arrays.generalise import Expression, Pattern, evaluate, fit, patterns
@@ -23,6 +27,7 @@ from whence.arrays.observe import (
     same_output,
     signature_of,
 )
+from whence.arrays.session import Reach
 from whence.arrays.viewstore import FORMAT, Document, MemoryStore, ViewStore
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 EXACT_KEPT = 16
 LEARNED_KEPT = 256
+DIGESTS_KEPT = 16  # a function with more than these has surroundings that keep changing
 
 
 @dataclass(slots=True)
@@ -40,27 +46,43 @@ class Seen:
     outputs: list[Output] = field(default_factory=list)
     count: int = 0
     regular: bool = True
+    reach: Reach = Reach.FAR
     exact: dict[str, list[Output]] = field(default_factory=dict)
+
+
+class Span(NamedTuple):
+    """Which sizes of one axis were seen."""
+
+    smallest: int
+    largest: int
+    parities: frozenset[int]
+
+    def covers(self, size: int, reach: Reach) -> bool:
+        """Whether what was seen says enough about a size.
+
+        Up to twice of what was seen, so that a view grows by steps that were looked at; not below,
+        where arrays inside the function may come down to a cell or none. Code that looks at sizes
+        may do something else beyond as well, or for odd ones.
+        """
+        if reach is Reach.FAR:
+            return self.smallest <= size <= 2 * self.largest
+        return self.smallest <= size <= self.largest and size % 2 in self.parities
 
 
 @dataclass(frozen=True, slots=True)
 class Generalised:
-    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers.
-
-    `smallest` and `largest` are the sizes it was seen at. Sizes less than half or more than twice
-    that are tracked first, so that it grows by steps that were looked at.
-    """
+    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers."""
 
     pattern: Pattern
     outputs: list[Output]
     expressions: list[Expression]
-    smallest: tuple[int, ...]
-    largest: tuple[int, ...]
+    spans: tuple[Span, ...]
+    reach: Reach
 
     def near(self, sizes: tuple[int, ...]) -> bool:
         """Whether sizes are within the reach of what was seen."""
-        limits = zip(sizes, self.smallest, self.largest, strict=True)
-        return all(low <= 2 * size and size <= 2 * high for size, low, high in limits)
+        pairs = zip(self.spans, sizes, strict=True)
+        return all(span.covers(size, self.reach) for span, size in pairs)
 
     def at(self, sizes: tuple[int, ...]) -> list[Output] | None:
         """The outputs for sizes, or None if they make no sense there."""
@@ -73,7 +95,9 @@ class Learned:
     def __init__(self, observations: int) -> None:
         self.observations = observations
         self.seen: dict[str, Seen] = {}
+        # arguments that change nothing, and ones that seemed so, by name and setting
         self.irrelevant: set[tuple[str, str]] = set()
+        self.relevant: set[tuple[str, str]] = set()
         self.general: dict[tuple[str, Pattern], Generalised] = {}
 
     def find(self, signature: Signature) -> Seen | None:
@@ -85,7 +109,21 @@ class Learned:
         return signature.key(self._skipped(signature))
 
     def _skipped(self, signature: Signature) -> frozenset[str]:
-        return frozenset(n for n, ranks in self.irrelevant if ranks == signature.ranks())
+        return frozenset(name for name, _ in self._left_out(signature))
+
+    def _left_out(self, signature: Signature) -> list[tuple[str, str]]:
+        """The arguments that change nothing in the setting of a signature, one after the other."""
+        found: list[tuple[str, str]] = []
+        names = list(signature.arguments) if self.irrelevant else []
+        while names:
+            without = frozenset(name for name, _ in found)
+            tried = [(name, signature.setting(without | {name})) for name in names]
+            known = next((pair for pair in tried if pair in self.irrelevant), None)
+            if known is None:
+                break
+            found.append(known)
+            names.remove(known[0])
+        return found
 
     def dimensional(self, signature: Signature) -> list[Output] | None:
         """A dimensional view, if there is one."""
@@ -93,29 +131,33 @@ class Learned:
         ready = seen is not None and seen.regular and seen.count >= self.observations
         return seen.outputs if ready and seen is not None else None
 
-    def generalised(self, signature: Signature) -> tuple[list[Output], Pattern] | None:
-        """A generalised view that fits, with its numbers filled in."""
+    def generalised(self, signature: Signature) -> tuple[list[Output], Hashable] | None:
+        """A generalised view that fits, with its numbers filled in, and what it is known by."""
         shape = signature.shape_key(self._skipped(signature))
         sizes = signature.flat_sizes()
         for (own, pattern), view in self.general.items():
             if own == shape and pattern.fits(sizes) and view.near(sizes):
                 outputs = view.at(sizes)
                 if outputs is not None:
-                    return outputs, pattern
+                    return outputs, (own, pattern)
         return None
 
-    def add(self, signature: Signature, outputs: list[Output] | None) -> None:
+    def add(
+        self, signature: Signature, outputs: list[Output] | None, reach: Reach = Reach.FAR
+    ) -> None:
         """Take in an observation; `None` stands for one that depends on values."""
         key = self.key(signature)
         if len(self.seen) >= LEARNED_KEPT and key not in self.seen:
             self.seen.pop(next(iter(self.seen)))
         seen = self.seen.setdefault(key, Seen(signature))
-        if outputs is None:
-            seen.regular = False
-        elif not seen.count:
+        agrees = outputs is not None and (not seen.count or same_output(seen.outputs, outputs))
+        if not agrees and seen.count and seen.regular and self._restore(signature):
+            self.add(signature, outputs, reach)
+            return
+        if outputs is not None and not seen.count:
             seen.outputs = outputs
-        elif not same_output(seen.outputs, outputs):
-            seen.regular = False
+        seen.regular &= agrees
+        seen.reach = max(seen.reach, reach)
         seen.count += 1
         self._generalise(signature)
         self._find_irrelevant(signature)
@@ -137,7 +179,8 @@ class Learned:
                 self.general[(shape, pattern)] = view
 
     def _fit(self, pattern: Pattern, chosen: list[Seen]) -> Generalised | None:
-        if not all(s.regular and s.outputs for s in chosen):
+        reach = max(s.reach for s in chosen)
+        if reach is Reach.HERE or not all(s.regular and s.outputs for s in chosen):
             return None
         tables = [numbers_of(s.outputs) for s in chosen]
         if any(t is None for t in tables) or len({t[0] for t in tables if t is not None}) != 1:
@@ -147,36 +190,49 @@ class Learned:
         found = fit(observed, sizes, pattern.representatives())
         if found is None:
             return None
-        seen = list(zip(*sizes, strict=True))
-        reach = tuple(map(min, seen)), tuple(map(max, seen))
-        return Generalised(pattern, chosen[0].outputs, found, *reach)
+        spans = tuple(
+            Span(min(axis), max(axis), frozenset(size % 2 for size in axis))
+            for axis in zip(*sizes, strict=True)
+        )
+        return Generalised(pattern, chosen[0].outputs, found, spans, reach)
 
     def _find_irrelevant(self, signature: Signature) -> None:
         """An argument is irrelevant if signatures that differ only in it have the same view."""
         for name in signature.arguments:
-            if (name, signature.ranks()) in self.irrelevant:
+            skipped = self._skipped(signature)
+            without = skipped | {name}
+            setting = signature.setting(without)
+            if name in skipped or (name, setting) in self.relevant:
                 continue
             groups: dict[str, list[Seen]] = {}
             for seen in self.seen.values():
                 own = seen.signature
-                if own.ranks() == signature.ranks() and name in own.arguments and seen.count:
-                    groups.setdefault(own.key(frozenset({name})), []).append(seen)
+                if name in own.arguments and seen.count and own.setting(without) == setting:
+                    groups.setdefault(own.key(without), []).append(seen)
             rivals = [
                 g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1
             ]
             if rivals and all(_agree(g) for g in rivals) and _enough(rivals, name):
-                self._drop(name, signature.ranks())
+                self.irrelevant.add((name, setting))
+                self._merge()
 
-    def _drop(self, name: str, ranks: str) -> None:
-        self.irrelevant.add((name, ranks))
+    def _restore(self, signature: Signature) -> bool:
+        """Take back that arguments change nothing in the setting of a signature."""
+        found = self._left_out(signature)
+        self.irrelevant.difference_update(found)
+        self.relevant.update(found)
+        self._merge()
+        return bool(found)
+
+    def _merge(self) -> None:
+        """Put observations under their keys again; those that have become one are joined."""
         kept: dict[str, Seen] = {}
         for seen in self.seen.values():
-            key = self.key(seen.signature)
-            if key in kept:
-                kept[key].count += seen.count
-                kept[key].regular &= seen.regular
-            else:
-                kept[key] = seen
+            first = kept.setdefault(self.key(seen.signature), seen)
+            if first is not seen:
+                first.count += seen.count
+                first.regular &= seen.regular
+                first.reach = max(first.reach, seen.reach)
         self.seen = kept
 
     def to_document(self, digest: str, name: str) -> Document:
@@ -186,11 +242,13 @@ class Learned:
             "function": name,
             "digest": digest,
             "irrelevant": sorted(self.irrelevant),
+            "relevant": sorted(self.relevant),
             "seen": [
                 {
                     "signature": s.signature.to_json(),
                     "count": s.count,
                     "regular": s.regular,
+                    "reach": s.reach,
                     "outputs": [o.to_json() for o in s.outputs],
                     "exact": {k: [o.to_json() for o in v] for k, v in s.exact.items()},
                 }
@@ -202,12 +260,14 @@ class Learned:
     def from_document(cls, document: Document, observations: int) -> Learned:
         """What `to_document` kept."""
         made = cls(observations)
-        made.irrelevant = {(name, ranks) for name, ranks in document["irrelevant"]}
+        made.irrelevant = {(name, setting) for name, setting in document["irrelevant"]}
+        made.relevant = {(name, setting) for name, setting in document["relevant"]}
         for item in document["seen"]:
             signature = Signature.from_json(item["signature"])
             outputs = [Output.from_json(o) for o in item["outputs"]]
             exact = {k: [Output.from_json(o) for o in v] for k, v in item["exact"].items()}
-            seen = Seen(signature, outputs, item["count"], item["regular"], exact)
+            flags = item["regular"], Reach(item["reach"])
+            seen = Seen(signature, outputs, item["count"], *flags, exact)
             made.seen[made.key(signature)] = seen
         for seen in list(made.seen.values()):
             made._generalise(seen.signature)
@@ -222,14 +282,23 @@ def _agree(group: list[Seen]) -> bool:
 def _enough(rivals: list[list[Seen]], name: str) -> bool:
     """Two values of a word or a flag are enough, three of a number."""
     values = {s.signature.arguments[name] for group in rivals for s in group}
-    numeric = all(v.lstrip("-").replace(".", "").isdigit() for v in values)
-    return len(values) >= (3 if numeric else 2)
+    words = all(value in ("None", "True", "False") or value[0] in "'\"" for value in values)
+    return len(values) >= (2 if words else 3)
+
+
+class Found(NamedTuple):
+    """A view that fits a call, its kind, and what it is known by."""
+
+    outputs: list[Output]
+    kind: str
+    view: Hashable
 
 
 class Views:
     """Views of tracked functions: `track(views=Views(store))`.
 
-    `observations` is the seed's m; every `recheck`-th use of a view is tracked again and compared.
+    `observations` is the seed's m; about every `recheck`-th use of each view is tracked again and
+    compared. Threads can share views; the lock is not held while a function runs.
     """
 
     def __init__(
@@ -237,70 +306,90 @@ class Views:
     ) -> None:
         self.store: ViewStore = store if store is not None else MemoryStore()
         self.observations, self.recheck = observations, recheck
-        self._learned: dict[str, Learned] = {}
-        self._digests: dict[int, str | None] = {}
-        self._used = 0
         self.withdrawn = 0
+        self._learned: dict[str, Learned] = {}
+        self._kept: set[str] = set()
+        self._digests: WeakKeyDictionary[TrackedFunction, set[str]] = WeakKeyDictionary()
+        self._turns: dict[Hashable, int] = {}
+        self._random = random.Random()
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Callable[..., Views], tuple[ViewStore, int, int]]:
+        return Views, (self.store, self.observations, self.recheck)
 
     def learned(self, function: TrackedFunction) -> tuple[str, Learned] | None:
         """What is known about a function; None if its code has no stable digest."""
-        key = id(function)
-        if key not in self._digests:
-            self._digests[key] = function_digest(function.function)
-        digest = self._digests[key]
-        if digest is None:
+        digest = function_digest(function.function)
+        met = self._digests.setdefault(function, set())
+        if digest is None or len(met) > DIGESTS_KEPT:
             return None
+        met.add(digest)
         if digest not in self._learned:
             document = self.store.load(digest)
-            self._learned[digest] = (
-                Learned(self.observations)
-                if document is None
-                else Learned.from_document(document, self.observations)
-            )
+            if document is None:
+                self._learned[digest] = Learned(self.observations)
+            else:
+                self._learned[digest] = Learned.from_document(document, self.observations)
+                self._kept.add(digest)
         return digest, self._learned[digest]
 
     def call(self, function: TrackedFunction, args: Any, kwargs: Any) -> Any:
         """Call a tracked function, through a view if one fits."""
-        known = self.learned(function)
         inputs = Inputs.of(function, args, kwargs)
+        with self._lock:
+            known = self.learned(function)
         if known is None or inputs is None:
             return function.run(args, kwargs)[0]
         digest, learned = known
         signature = signature_of(inputs)
-        found = self._lookup(learned, signature, inputs)
-        if found is not None:
-            self._used += 1
-            if self._used % self.recheck:
-                done, result = self._apply(function, args, kwargs, inputs, *found)
-                if done:
-                    return result
+        with self._lock:
+            found = self._lookup(learned, signature, inputs)
+            again = found is not None and self._is_due(digest, found.view)
+        if found is not None and not again:
+            done, result = self._apply(function, args, kwargs, inputs, found)
+            if done:
+                return result
         result, call = function.run(args, kwargs)
-        self._take_in(learned, signature, call, inputs, found is not None)
-        self.store.save(digest, learned.to_document(digest, function.__name__))
+        with self._lock:
+            self._take_in(learned, signature, call, inputs, found is not None)
+            self.store.save(digest, learned.to_document(digest, function.__name__))
         return result
 
-    def _lookup(
-        self, learned: Learned, signature: Signature, inputs: Inputs
-    ) -> tuple[list[Output], str] | None:
+    def _is_due(self, digest: str, view: Hashable) -> bool:
+        """Whether it is a view's turn to be looked at again.
+
+        Turns are drawn, so that calls that alternate do not pass some of them over; a view from the
+        store begins anywhere, so that short programs take their turn as well.
+        """
+        key, around = (digest, view), self.recheck // 2
+        left = self._turns.get(key)
+        if left is None:
+            first = 1 if digest in self._kept else around + 1
+            left = self._random.randint(first, self.recheck + (around if first > 1 else 0))
+        again = self._random.randint(around + 1, self.recheck + around)
+        self._turns[key] = left - 1 if left > 1 else again
+        return left <= 1
+
+    def _lookup(self, learned: Learned, signature: Signature, inputs: Inputs) -> Found | None:
+        key = learned.key(signature)
         outputs = learned.dimensional(signature)
         if outputs is not None:
-            return outputs, "dimensional"
+            return Found(outputs, "dimensional", key)
         general = learned.generalised(signature)
         seen = learned.find(signature)
         if general is not None and (seen is None or seen.regular):
-            return general[0], "generalised"
+            return Found(general[0], "generalised", general[1])
         if seen is not None and seen.exact:
-            outputs = seen.exact.get(array_digest(inputs.arrays.values()))
-            if outputs is not None:
-                return outputs, "exact"
+            values = array_digest(inputs.arrays.values())
+            if values in seen.exact:
+                return Found(seen.exact[values], "exact", (key, values))
         return None
 
     def _apply(
-        self, function: TrackedFunction, args: Any, kwargs: Any, inputs: Inputs,
-        outputs: list[Output], kind: str,
-    ) -> tuple[bool, Any]:  # fmt: skip
+        self, function: TrackedFunction, args: Any, kwargs: Any, inputs: Inputs, found: Found
+    ) -> tuple[bool, Any]:
         result = function.function(*args, **kwargs)
-        answers = rebuild(function, result, inputs, outputs, kind)
+        answers = rebuild(function, result, inputs, found.outputs, found.kind)
         if answers is None:  # another shape than the view says: not this function's pattern
             self.withdrawn += 1
             return False, None
@@ -312,7 +401,7 @@ class Views:
     ) -> None:
         outputs = observe(call)
         before = self._count(learned)
-        learned.add(signature, outputs)
+        learned.add(signature, outputs, call.reach)
         if again and self._count(learned) < before:
             self.withdrawn += 1
         if outputs is None and _settled(call):

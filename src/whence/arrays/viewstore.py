@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from whence.errors import ArrayError, FormatError
 
-FORMAT = 1
+FORMAT = 2
 Document = dict[str, Any]
 
 
@@ -62,10 +61,9 @@ class FolderStore:
         path = self._path(digest)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            Path(name).replace(path)
+            fresh = self.folder / f"{digest}.{uuid4().hex}.tmp"
+            fresh.write_text(json.dumps(document), encoding="utf-8")
+            fresh.replace(path)
         except OSError as error:
             raise ArrayError(f"cannot write views to {path}: {error}") from error
 

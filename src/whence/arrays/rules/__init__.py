@@ -39,10 +39,11 @@ _serve("element-wise", movement.elementwise,
        "around round fix angle real imag sinc real_if_close nan_to_num i0 isclose iscomplex "
        "isreal isneginf isposinf")  # fmt: skip
 _serve("movement", movement.moved,
-       "reshape ravel moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
+       "moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
        "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "
-       "fliplr flipud rot90 resize diagonal diag diagflat tril triu split array_split hsplit "
-       "vsplit dsplit block unstack meshgrid")  # fmt: skip
+       "fliplr flipud rot90 diagonal diag diagflat tril triu block unstack meshgrid")  # fmt: skip
+_serve("movement", movement.in_order, "ravel reshape")
+_serve("movement", movement.shared_out, "resize split array_split hsplit vsplit dsplit")
 _serve("movement", movement.cast, "copy astype")
 _serve("movement", movement.along_axis("indices"), "take")
 _serve("movement", movement.along_axis("repeats"), "repeat")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, broadcast, everything, identity
-from whence.arrays.graph import Edge, Node
+from whence.arrays.forms import Form, everything, identity
+from whence.arrays.graph import Edge, Node, lined_up
 from whence.arrays.memory import Array, owner
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import FunctionRule, TrackedArray, is_tracked, raw, tracked_in
 
 Function = Callable[..., Any]
@@ -95,6 +95,7 @@ def has_untracked(value: Any) -> bool:
 
 def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """np.shape, np.ndim and the like: no values, unless values decided the shape."""
+    session.narrow(Reach.BETWEEN)
     for operand in tracked_in([args, kwargs]):
         if operand.node_.loose:
             session.steering.append(operand.node_)
@@ -141,9 +142,7 @@ def bind(
 
 def same_cells(operand: TrackedArray, shape: Shape, contributing: bool = True) -> Edge:
     """An edge for an operand that is broadcast to the result."""
-    mine = operand.data_.shape
-    rule = partial(identity, shape) if mine == shape else partial(broadcast, shape, mine)
-    return Edge(operand.node_, rule, contributing)
+    return Edge(operand.node_, lined_up(shape, operand.data_.shape), contributing)
 
 
 def all_cells(operand: TrackedArray, shape: Shape, contributing: bool = True, **more: Any) -> Edge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from whence.arrays.rules.base import (
     shape_of,
 )
 from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 from whence.arrays.writes import Written
 
@@ -35,6 +36,7 @@ def get(array: TrackedArray, key: Any) -> Any:
     session = array.session_
     if not hasattr(result, "shape"):  # an item of an object array
         result = np.asarray(result, dtype=object)
+    _note_bounds(session, plain, array.data_.shape)
     arrays: list[Any] = []
     shaped = template(key, [], arrays, True)
     held = session.hold(*arrays) if arrays else None
@@ -52,6 +54,26 @@ def get(array: TrackedArray, key: Any) -> Any:
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
     return finish(session, result, edges, "index", (array, key))
+
+
+def _note_bounds(session: Session, key: Any, shape: Shape) -> None:
+    """Slices with steps take a size that was rounded; past the ends, or empty, what there is."""
+    items = key if type(key) is tuple else (key,)
+    if session.reach is Reach.FAR and slice in map(type, items) and _is_basic(key):
+        for item, size in zip(_by_axis(items, shape), shape, strict=True):
+            if type(item) is slice:
+                ends = [abs(end) for end in (item.start, item.stop) if end is not None]
+                cut = max(ends, default=0) > size or not range(*item.indices(size))
+                if cut or (item.step or 1) not in (1, -1):
+                    session.narrow(Reach.BETWEEN)
+
+
+def _by_axis(items: Sequence[Any], shape: Shape) -> list[Any]:
+    """The items of a basic key, one for each axis."""
+    listed = [item for item in items if item is not None]
+    at = listed.index(Ellipsis) if Ellipsis in listed else len(listed)
+    rest = len(shape) - (len(listed) - (at < len(listed)))
+    return [*listed[:at], *[slice(None)] * rest, *listed[at + 1 :]]
 
 
 _WHOLE = frozenset({int, *(np.dtype(kind).type for kind in np.typecodes["AllInteger"])})
@@ -112,6 +134,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         for operand in operands:
             session.escape(operand.node_, f"{op} into a plain array")
         return
+    _note_bounds(session, raw(key), array.data_.shape)
     session.before_write(array.data_)
     source = _copy_if_shared(session, value, array)
     arrays: list[Any] = []

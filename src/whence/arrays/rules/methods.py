@@ -12,7 +12,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge, Node
 from whence.arrays.rules.base import finish
-from whence.arrays.rules.movement import moved
+from whence.arrays.session import Reach
 from whence.arrays.tracked import TrackedArray, raw
 
 # methods that take the array as first argument of the function of the same meaning
@@ -68,6 +68,7 @@ def method_of(array: TrackedArray, name: str) -> Any:
     if computed is not None:
         return computed(array)
     if name in _DESCRIPTIVE:
+        array.session_.narrow(Reach.BETWEEN)
         return getattr(array.data_, name)
     if name in _LEAVING:
         array.session_.escape(array.node_, f".{name}")
@@ -103,7 +104,7 @@ def _astype(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
 
 
 def _flatten(array: TrackedArray, order: Any = "C") -> Any:
-    return moved(array.session_, np.ravel, (array,), {"order": order}).copy()
+    return np.ravel(array, order).copy()
 
 
 def _reshape(array: TrackedArray, *shape: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ from whence.arrays.rules.base import (
     steer,
     store,
 )
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 
@@ -195,6 +195,26 @@ def moved(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, move_edges(session, func, args, kwargs, result), op, args)
 
 
+def in_order(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.ravel` and `np.reshape`: the orders "K" and "A" go by memory, so they are spelled out."""
+    bound = bind(func, args, kwargs)
+    array, order = bound.pop("a"), bound.get("order")
+    if type(array) is not TrackedArray or order not in ("A", "K"):
+        return moved(session, func, args, kwargs)
+    data = array.data_
+    if order == "A":
+        bound["order"] = "F" if data.flags.fnc else "C"
+        return moved(session, func, (array,), bound)
+    axes = np.argsort([-abs(step) for step in data.strides], kind="stable")
+    return moved(session, func, (np.transpose(array, tuple(axes)),), {**bound, "order": "C"})
+
+
+def shared_out(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """As `moved`, for functions that cut or repeat an array to a size: shares are rounded."""
+    session.narrow(Reach.BETWEEN)
+    return moved(session, func, args, kwargs)
+
+
 def selecting(*selectors: str) -> Any:
     """A rule for movements in which the arguments named only say which cells go where."""
 
@@ -249,6 +269,8 @@ def along_axis(*selectors: str) -> Any:
         result = plain_call(func, args, kwargs)
         if result.ndim != (1 if axis is None else array.data_.ndim):
             return general(session, func, args, kwargs)
+        if bound.get("mode", "raise") != "raise":  # positions are bent into the array
+            session.narrow(Reach.HERE)
         options = {k: v for k, v in bound.items() if k not in (first, "axis", "out", "values")}
         held = session.hold(*(v for v in options.values() if isinstance(v, np.ndarray)))
         move = partial(axis_moved, func, options, held, result.shape, array.data_.shape, axis)
@@ -299,6 +321,8 @@ def roll(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     total: dict[int, int] = {}
     for amount, where in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
         total[where % len(shape)] = total.get(where % len(shape), 0) + int(amount)
+    if any(abs(amount) >= shape[where] for where, amount in total.items()):
+        session.narrow(Reach.HERE)  # more than once around
     rule = partial(_rolled, shape, total, axis is None)
     return finish(session, result, [Edge(array.node_, rule)], name_of(func), args)
 
@@ -319,7 +343,8 @@ def _rolled(shape: Shape, total: dict[int, int], flat: bool) -> Form:
 
 
 def tile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.tile`: every axis repeats as a whole."""
+    """`np.tile`: every axis repeats as a whole, so positions go around with its size."""
+    session.narrow(Reach.BETWEEN)
     bound = bind(func, args, kwargs)
     array = bound["A"]
     result = plain_call(func, args, kwargs)
@@ -400,6 +425,11 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         given = [given.get(i, given.get(i - ndim, 0)) for i in range(ndim)]
         given = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in given]
     width = np.broadcast_to(np.asarray(given), (ndim, 2))
+    if (
+        mode in ("reflect", "symmetric", "wrap")
+        and (np.array(array.data_.shape)[:, None] <= width).any()
+    ):
+        session.narrow(Reach.HERE)  # as far as the array goes, and over again
     edges = [Edge(array.node_, partial(_padded, result.shape, array.data_.shape, width, mode))]
     edges += [
         all_cells(t, result.shape, doubt="numpy.pad with constant_values")

@@ -33,19 +33,24 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.linear import contract
 from whence.arrays.rules.reduce import reduced, scanned
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
+
+# a mode can be told by its first letter or by number
+_MODES = {"0": "valid", "1": "same", "2": "full", "v": "valid", "s": "same", "f": "full"}
 
 
 def convolve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.convolve` and `np.correlate`: windows that are cut at the ends."""
     bound = bind(func, args, kwargs)
-    one, two, mode = bound["a"], bound["v"], bound["mode"]
+    one, two, mode = bound["a"], bound["v"], _MODES[str(bound["mode"])[0]]
     result = plain_call(func, args, kwargs)
     n, m = np.size(raw(one)), np.size(raw(two))
     small = min(n, m)
     correlating = func is np.correlate
-    start = {"full": 0, "valid": small - 1, "same": (small - 1) // 2}[str(mode)]
+    start = {"full": 0, "valid": small - 1, "same": (small - 1) // 2}[mode]
+    if mode == "same":
+        session.narrow(Reach.BETWEEN)  # half of a size is rounded
     if correlating and mode == "same" and n < m:
         start = small // 2
     edges = []
@@ -90,6 +95,7 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         data = operand.data_
         rule: partial[Form]
         if size < 2:
+            session.narrow(Reach.BETWEEN)  # from two cells on there is something
             rule = partial(_nothing, shape, data.shape)
         elif data.ndim == 1 and np.ndim(raw(y)) > 1:
             rule = partial(contract, shape, data.shape, (None,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
-from whence.arrays.graph import EachCell, Edge, Held, Node
+from whence.arrays.graph import EachCell, Edge, Held, Node, lined_up
 from whence.arrays.memory import Array
 from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
 from whence.arrays.rules.reduce import (
@@ -29,6 +30,7 @@ _PICKS: dict[np.ufunc, Pick] = {
     np.fmin: "min",
 }
 _BLOCK = 1 << 14  # cells that the inner caches hold of both operands and the result
+_IN_BLOCKS = 1 << 19  # fewer cells stay in the outer caches, and take less time as a whole
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
 
@@ -39,8 +41,10 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     An element-wise call that makes a new array, the common case, takes as few steps as can be.
     """
     session = self.session_
-    if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
+    if method != "__call__" or kwargs or session.left or ufunc.signature:
         return _other(session, ufunc, method, inputs, kwargs)
+    if ufunc in CHOICES:
+        return _choice(session, ufunc, inputs, kwargs)
     plain, operands, loose = [], [], False
     for operand in inputs:
         if type(operand) is TrackedArray:
@@ -67,11 +71,10 @@ def _other(
             return gufunc(session, ufunc, inputs, kwargs)
         case "__call__" if "out" in kwargs or "where" in kwargs:
             return _call_out(session, ufunc, inputs, kwargs)
+        case "__call__" if ufunc in CHOICES:
+            return _choice(session, ufunc, inputs, kwargs)
         case "__call__":
-            plain = [raw(x) for x in inputs]
-            if ufunc in CHOICES:
-                return _choice(session, ufunc, inputs, plain, kwargs)
-            return _wrap(session, ufunc, inputs, ufunc(*plain, **kwargs))
+            return _wrap(session, ufunc, inputs, ufunc(*[raw(x) for x in inputs], **kwargs))
         case "reduce":
             return _reduce(session, ufunc, inputs, kwargs)
         case "accumulate":
@@ -95,24 +98,55 @@ def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: An
     return finish(session, result, edges, ufunc.__name__, inputs)
 
 
-def _choice(
-    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], plain: list[Any], kwargs: Any
-) -> Any:
+class Choice(Node):
+    """An array each of whose cells is that of one of two operands (None: one that is not tracked).
+
+    As with `EachCell`, its edges are made when asked for; `first` says where the first was taken.
+    """
+
+    __slots__ = ("first", "operands")
+
+    def __init__(
+        self, shape: Shape, operands: Sequence[Node | None], op: str, loose: bool, first: Array
+    ) -> None:
+        self.shape, self.op, self.label, self.loose = shape, op, None, loose
+        self.operands, self.first = operands, first
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Two for each operand that is tracked."""
+        try:
+            return self._edges
+        except AttributeError:
+            self._edges = tuple(choice_edges(self.op, self.operands, self.shape, self.first))
+            return self._edges
+
+
+def _choice(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: Any) -> Any:
     """The larger or smaller of two operands, and which of them it is, cell by cell."""
+    plain = [raw(x) for x in inputs]
     found = None if kwargs else _chosen_in_blocks(ufunc, *plain)
     if found is None:
         result = ufunc(*plain, **kwargs)
         found = result, took_first(ufunc, plain[0], plain[1], result)
     result, first = found
+    operands, op = _nodes(inputs), ufunc.__name__
+    if type(result) is np.ndarray and not session.left:
+        loose = any(node is not None and node.loose for node in operands)
+        return TrackedArray(result, Choice(result.shape, operands, op, loose, first), session)
     if not hasattr(result, "shape"):  # object arrays give Python objects
         result = np.asarray(result, dtype=object)
-    edges = choice_edges(ufunc, inputs, result.shape, first)
-    return finish(session, result, edges, ufunc.__name__, inputs)
+    return finish(session, result, choice_edges(op, operands, result.shape, first), op, inputs)
+
+
+def _nodes(inputs: tuple[Any, ...]) -> list[Node | None]:
+    """The nodes of the two operands, where they are tracked."""
+    return [x.node_ if type(x) is TrackedArray else None for x in inputs[:2]]
 
 
 def _chosen_in_blocks(ufunc: np.ufunc, one: Any, two: Any) -> tuple[Array, Array] | None:
     """A large result and where it is the first operand's, found while both are in the caches."""
-    if type(one) is not np.ndarray or type(two) is not np.ndarray or one.size < 2 * _BLOCK:
+    if type(one) is not np.ndarray or type(two) is not np.ndarray or one.size < _IN_BLOCKS:
         return None
     alike = one.shape == two.shape and one.dtype == two.dtype and one.dtype in _BITS
     if not alike or not one.flags.c_contiguous or not two.flags.c_contiguous:
@@ -134,17 +168,16 @@ def _chosen_in_blocks(ufunc: np.ufunc, one: Any, two: Any) -> tuple[Array, Array
 
 
 def choice_edges(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape, first: Array
+    op: str, operands: Sequence[Node | None], shape: Shape, first: Array
 ) -> list[Edge]:
     """Of two operands the chosen one contributes, cell by cell; both were looked at."""
     held = Held(first)
     edges = []
-    for which, operand in enumerate(inputs[:2]):
-        if type(operand) is TrackedArray:
-            rule = partial(chosen, held, which, shape, operand.data_.shape)
-            recipe = ("pair", ufunc.__name__, which)
-            edges.append(Edge(operand.node_, rule, by_values=True, recipe=recipe))
-            edges.append(same_cells(operand, shape, contributing=False))
+    for which, node in enumerate(operands):
+        if node is not None:
+            rule = partial(chosen, held, which, shape, node.shape)
+            edges.append(Edge(node, rule, by_values=True, recipe=("pair", op, which)))
+            edges.append(Edge(node, lined_up(shape, node.shape), False))
     return edges
 
 
@@ -229,7 +262,7 @@ def _broadcast_shape(inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> Shape:
 def _edges(ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]:
     if ufunc in CHOICES:
         first = prefers_first(ufunc, raw(inputs[0]), raw(inputs[1]))
-        return choice_edges(ufunc, inputs, shape, first)
+        return choice_edges(ufunc.__name__, _nodes(inputs), shape, first)
     return [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
 
 
