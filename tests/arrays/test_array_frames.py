@@ -482,6 +482,7 @@ def test_an_error_midway_is_the_functions_own():
         next(results)
 
 
+@pytest.mark.full
 def test_branches_on_many_batches_stay_bounded():
     def careful(batches):
         for batch in batches:

@@ -30,6 +30,7 @@ ROW = {
     "s": "some,text",
     "b": True,
 }
+ASKED = 4  # of the values in each result
 # Of these every position is known.
 EXACT = (
     "transform(items, i -> i.n + 1)",
@@ -146,7 +147,8 @@ def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
     run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
     (whole,) = (row.asDict(recursive=True) for row in run.output.collect())
     for i, text in enumerate(expressions):
-        for place, value in leaves(whole[f"o{i}"], f"o{i}"):
+        every = list(leaves(whole[f"o{i}"], f"o{i}"))
+        for place, value in every[:: len(every) // ASKED + 1]:
             trace = run.trace(whence.pattern(place))
             cells = trace.cells().to_pylist()
             behind = {
