@@ -14,6 +14,8 @@ from whence.plan import (
     Offset,
     Operator,
     Path,
+    Window,
+    WindowCall,
     non_monotonic,
     replay_grades,
     unsafe_paths,
@@ -43,6 +45,32 @@ def limited(number: int, child: Operator) -> Limit:
         children=(child,),
         limit=Expression("3"),
     )
+
+
+@pytest.mark.parametrize(
+    ("frame", "safe"),
+    [
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", True),
+        ("ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", True),
+        ("ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING", True),
+        ("ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", True),
+        ("RANGE BETWEEN 3 PRECEDING AND 2 PRECEDING", True),
+        ("ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING", False),
+        ("ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING", False),
+    ],
+)
+def test_rows_between_a_row_and_its_frame_are_not_traced(frame: str, safe: bool) -> None:
+    call = WindowCall("Sum", "sum(a)", (), frame, 7)
+    window = Window(
+        id="window-1",
+        node="Window",
+        output=T.output,
+        children=(T,),
+        partition=(),
+        order=(),
+        functions=(call,),
+    )
+    assert unsafe_paths(window) == (() if safe else (("window-1",),))
 
 
 def test_one_non_monotonic_operator_is_safe() -> None:

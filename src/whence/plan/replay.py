@@ -26,9 +26,11 @@ For the trace of *one* row it is enough that each key is made of some source's r
 of that source then agree on it, so that no other group can appear.
 
 An offset or a sample chooses rows by position, so one of them is enough to make a path unsafe. So
-is anything that gives other values each time it is run: a random number, a number for each row.
+is a window whose frame of rows is apart from the row, since the rows between are not traced, and
+anything that gives other values each time it is run: a random number, a number for each row.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,7 +74,7 @@ def unsafe_paths(root: Operator, *, one_row: bool = False) -> tuple[tuple[str, .
     """
     grades = replay_grades(root, one_row=one_row)
     blamed = {
-        o.id: 2 if isinstance(o, plan.Offset | plan.Sample) or not o.deterministic else 1
+        o.id: 2 if _by_position(o) or not o.deterministic else 1
         for o in walk(root)
         if not o.deterministic or (non_monotonic(o) and grades[o.id] == "loose")
     }
@@ -82,6 +84,35 @@ def unsafe_paths(root: Operator, *, one_row: bool = False) -> tuple[tuple[str, .
         if sum(blamed[each] for each in ids) >= 2:
             found.setdefault(ids)
     return tuple(found)
+
+
+def _by_position(operator: Operator) -> bool:
+    """Whether rows are chosen by how many there are before or after them."""
+    match operator:
+        case plan.Offset() | plan.Sample():
+            return True
+        case plan.Window(functions=calls):
+            return any(_is_apart(call.frame) for call in calls)
+        case _:
+            return False
+
+
+_ROWS = re.compile(
+    r"ROWS BETWEEN (.+) (PRECEDING|FOLLOWING|ROW) AND (.+) (PRECEDING|FOLLOWING|ROW)"
+)
+
+
+def _is_apart(frame: str) -> bool:
+    """Whether rows lie between a row and its frame.
+
+    ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING
+    """
+    found = _ROWS.fullmatch(frame)
+    if found is None:
+        return False
+    first, side, last, other = found.groups()
+    after = side == "FOLLOWING" and first not in ("0", "1")
+    return after or (other == "PRECEDING" and last not in ("0", "1"))
 
 
 def replay_grades(root: Operator, *, one_row: bool = False) -> dict[str, Replay]:
