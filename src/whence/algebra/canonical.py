@@ -238,6 +238,9 @@ class _Writer:
         if self._spark:
             return f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {text}))"
         precision, scale = map(int, kind.removeprefix("decimal(").rstrip(")").split(","))
+        if precision == scale:  # DuckDB writes no zero before the point then
+            sign = f"CASE WHEN {x} < 0 THEN '-0' ELSE '0' END"
+            text = f"{sign} || ltrim({text}, '-')"
         if scale > _SHORT_SCALE:
             return f"rtrim(rtrim({text}, '0'), '.')"
         # Five times as fast: the shortest scale that has the same value.

@@ -127,6 +127,9 @@ class Input(Node):
     def __init__(self, shape: Shape, label: str) -> None:
         self.shape, self.label = shape, label
 
+    def __reduce__(self) -> tuple[type[Input], tuple[Shape, str | None]]:
+        return Input, (self.shape, self.label)
+
 
 class EachCell(Node):
     """An array each of whose cells comes from the cells of `operands` that line up with it.
