@@ -21,9 +21,10 @@ from whence.archive import Archive
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Writers are killed on SQLite in every test, on PostgreSQL by `make test-full`."""
+    """Other processes write and are killed on SQLite; on PostgreSQL too by `make test-full`."""
     for item in items:
-        if item.path.stem == "test_archive_crash" and item.get_closest_marker("postgresql"):
+        processes = any(word in item.name for word in ("killed", "two_processes"))
+        if processes and item.get_closest_marker("postgresql"):
             item.add_marker(pytest.mark.full)
 
 

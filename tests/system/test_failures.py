@@ -61,6 +61,7 @@ def test_files_that_may_not_grow(tmp_path):
     assert found["archive"] == {"runs": ["before", "after"], "traced": [49, 49], "left": []}
 
 
+@pytest.mark.full
 def test_a_session_that_dies(tmp_path):
     found = found_by(script("failures.py", "dying", tmp_path / "archive"), tmp_path / "log")
     for kind in ("stopped", "killed", "dead"):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 # Both JVMs number attributes from 0: those of the stored plan meet new ones with the same numbers.
 QUERY = """
