@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from whence.algebra.canonical import CHUNK, Dialect
 from whence.algebra.locators import ROW_BITS, ROW_MASK
@@ -73,8 +74,10 @@ class DuckEngine:
         if bits != 256:
             full = self._hashed(entries, groups, label, "s", "s")
             columns["s"] = pc.binary_slice(full, 0, bits // 8)
-        found = self._tables.fresh("hashed")
-        self._tables.register(found, pa.table(columns))
+        # To know an Arrow table by name, DuckDB would import pandas, which takes longer than this.
+        path = self._tables.scratch_file()
+        pq.write_table(pa.table(columns), path)
+        found = self._tables.scan([path])
         return self.table(
             "bags", f"SELECT k, h.* EXCLUDE (g) FROM {groups} AS g JOIN {found} AS h USING (g)"
         )
