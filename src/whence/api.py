@@ -417,7 +417,7 @@ class Run:
         matched = Matcher(tables, self._output, schema).match(pattern)
         chosen = tables.table("chosen", f"SELECT rid AS locator, true AS role FROM {matched.rows}")
         backward = Backward(tables, self._engine)
-        cells = cells_of(tables, backward, self._view, chosen, matched.chosen)
+        cells = cells_of(tables, backward, self._view, chosen, matched)
         return Trace(tables, self._view, chosen, backward, cells, html=_html)
 
     def _select(self, tables: Tables, dataset: Dataset, selection: Selection) -> str:

@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame
 
 import whence
 from whence.trace.cells.trees import parts
-from whence.trace.patterns.match import Matcher
+from whence.trace.patterns.match import Matcher, Place
+from whence.trace.places import Held
+from whence.trace.tables import LOCATOR
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 60
@@ -33,10 +35,20 @@ def matched(run: Any, text: str) -> list[Any]:
     dataset = run.archive.store.dataset(run.stored.output)
     tables = run.archive.tables
     found = Matcher(tables, dataset, json.loads(dataset.schema)).match(whence.pattern(text))
-    return [
-        sorted(repr(v) for (v,) in tables.run(f"SELECT v FROM {place.table}"))
-        for place in found.chosen
-    ]
+    rows = {row[LOCATOR]: row for row in tables.arrow(tables.rows(dataset)).to_pylist()}
+
+    def values(place: Place) -> list[str]:
+        """What the steps of a place lead to, from each of its rows."""
+        places = tables.arrow(f"SELECT * FROM {place.table}").to_pylist()
+        values = [rows[entry["rid"]] for entry in places]
+        for step in place.steps:
+            if isinstance(step, Held):
+                values = [v[e[step.column]] for v, e in zip(values, places, strict=True)]
+            else:
+                values = [v[step.name] for v in values]
+        return sorted(map(repr, values))
+
+    return [values(place) for place in found.chosen]
 
 
 def reduced(

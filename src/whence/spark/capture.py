@@ -31,7 +31,7 @@ from whence.spark.instrument.joins import untraced
 from whence.spark.members import ROOT, find_members
 from whence.spark.normalise import normalise, plan_text, settle
 from whence.spark.opaque import Noted, group_shape, members_frame, opaque
-from whence.spark.physical import physical_names, restored, storable
+from whence.spark.physical import is_storable, physical_names, restored, storable
 from whence.spark.read import read_plan
 from whence.spark.rebuild import align
 from whence.spark.references import referred, refers
@@ -203,11 +203,12 @@ class Capture:
             traced = instrument(context, operator, node)
             gateway.expect(sum(_size(dataset) for dataset in datasets))
         self._progress("running the pipeline")
-        width = len(gateway.output(node))
         others = exact or noted or mode == "lazy"  # columns that are not the node's own
-        columns = gateway.output(traced.plan)[:width] if others else gateway.output(node)
+        width = int(node.output().size())
+        columns = traced.plan.output().take(width) if others else node.output()
+        fields = json.loads((traced.plan if others else node).schema().json())["fields"][:width]
         with gateway.beside(lambda: _described(gateway, operator, node)) as described:
-            output = self._write(traced, columns, schema)
+            output = self._write(traced, columns, fields, schema)
             groups = self._noted(noted, output)
             scopes = dict(context.scopes)
             if mode == "eager":
@@ -239,7 +240,7 @@ class Capture:
         def leaf(op: Operator, part: Plan) -> Plan:
             if op.id not in leaves:
                 return part
-            return gateway.project(gateway.output(part), leaves[op.id].plan)
+            return gateway.project(part.output(), leaves[op.id].plan)
 
         return rebuild.with_leaves(gateway, read.operator, node, leaf) if leaves else node
 
@@ -270,18 +271,20 @@ class Capture:
             inputs[source.id] = stored.id
         return leaves, inputs, list(datasets.values())
 
-    def _write(self, traced: Traced, columns: list[Any], schema: str) -> Stored:
+    def _write(self, traced: Traced, columns: Any, fields: list[Any], schema: str) -> Stored:
         """Rows and slots, in one job; `schema` is the pipeline's own."""
         gateway = self._gateway
-        names = [str(a.name()) for a in columns]
+        names = [field["name"] for field in fields]
         physical = physical_names(names)
-        stored_columns = [
-            gateway.alias(storable(gateway, a), p) for a, p in zip(columns, physical, strict=True)
-        ]
+        if physical != names or not is_storable(fields):
+            columns = [
+                gateway.alias(storable(gateway, a), p)
+                for a, p in zip(gateway.items(columns), physical, strict=True)
+            ]
         slots = list(traced.slots.values())
-        if not stored_columns and not slots:
+        if not names and not slots:
             slots = [gateway.alias(gateway.literal(True), "__whence_row")]
-        plan = gateway.project([*stored_columns, *slots], traced.plan)
+        plan = gateway.project(columns, traced.plan, slots)
         properties = {"columns": names, "physical": physical}
         return self._written(plan, "output", "output", schema, properties)
 
@@ -417,7 +420,7 @@ _POSITIONAL = (
 def _needed(gateway: Gateway, read: Read) -> set[int]:
     """The ids of all attributes that the pipeline looks at or gives."""
     root = read.nodes[read.operator.id]
-    everything: set[int] = {a.exprId().id() for a in gateway.output(root)}
+    everything = gateway.attribute_ids(root.outputSet())
     for op, part in read.parts():
         everything |= gateway.referenced_ids(part)
         if isinstance(op, _POSITIONAL):

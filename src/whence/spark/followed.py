@@ -72,7 +72,7 @@ def listed_ranges(
         f"transform(arrays_zip({zipped}), r -> named_struct("
         f"'s', cast(r.`__whence_side` AS int), 'g', {key}, 'c', r.`__whence_role` = 1))"
     )
-    plan = gateway.resolved_project(gateway.output(plan), plan, [(slot, text)])
+    plan = gateway.resolved_project(plan.output(), plan, [(slot, text)])
     branches: list[Witness] = [
         Nothing() if isinstance(shape, Nothing) else Group("g", group) for group, shape in groups
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -41,6 +42,12 @@ def told_apart(names: Sequence[str]) -> bool:
     """Whether DuckDB can tell columns of these names apart, from each other and from its own."""
     folded = {name.casefold() for name in names}
     return len(folded) == len(names) and not folded & _TAKEN
+
+
+def is_storable(fields: Sequence[Any]) -> bool:
+    """Whether Parquet can hold columns as they are; these are the fields of their schema's JSON."""
+    kinds = json.dumps([field["type"] for field in fields])
+    return '"void"' not in kinds and '"interval"' not in kinds
 
 
 def storable(gateway: Gateway, attribute: Any) -> Expression:

@@ -81,7 +81,7 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
         if isinstance(op, View | Number):
             # A view's node refers to the session's catalog; a projection hands rows on as well. A
             # number's node cannot be serialised; a projection of the same columns stands for it.
-            return gateway.project(gateway.output(part), fresh[0])
+            return gateway.project(part.output(), fresh[0])
         if isinstance(op, Except | Intersect):
             # Java cannot read these back; a union of the same inputs stands for them.
             return gateway.union(fresh)

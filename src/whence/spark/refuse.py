@@ -13,6 +13,7 @@ from whence.spark.gateway import Gateway, Plan
 from whence.spark.sources import Found
 from whence.spark.usercode import remembers
 
+_WITHOUT_FUNCTIONS = frozenset({"children", "subqueries", "output", "moves", "decides"})
 _FILE_NAMES = frozenset({"InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
 
 
@@ -36,7 +37,7 @@ def _functions(value: Any) -> Iterator[str]:
             yield from _functions(item)
     elif is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("children", "subqueries"):
+            if field.name not in _WITHOUT_FUNCTIONS:
                 yield from _functions(getattr(value, field.name))
 
 

@@ -51,7 +51,7 @@ def write_members(
         gateway,
         pipeline.plan,
         node,
-        lambda op, part: gateway.project(gateway.output(part), leaves[op.id].plan),
+        lambda op, part: gateway.project(part.output(), leaves[op.id].plan),
     )
     context = Context(gateway, "list", leaves)
     operator, part = pipeline.plan, node

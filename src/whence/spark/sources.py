@@ -7,6 +7,7 @@ columns that the pipeline reads.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -65,7 +66,7 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
             name = "parquet"
         else:
             name = str(file_format.toString()).lower()
-        names = [str(n) for n in relation.schema().fieldNames()]
+        names = [field["name"] for field in json.loads(relation.schema().json())["fields"]]
         base = _base(uris, _partitions(relation))
         kept = name == "parquet" and told_apart(names) and base is not None
         return Found(node, name, location, tuple(uris), kept)
@@ -298,11 +299,11 @@ def located(gateway: Gateway, node: Plan, stored: Stored, operator: str) -> Trac
     metadata = node.metadataOutput().apply(0)
     relation = node.withMetadataColumns()
     slot = gateway.fresh("w")
-    columns = gateway.output(node)
+    columns = node.output()
     if len(stored.files) <= 1:
         position = int(metadata.dataType().fieldIndex("row_index"))
         alias = gateway.alias(gateway.field(metadata, position), slot)
-        plan = gateway.project([*columns, alias], relation)
+        plan = gateway.project(columns, relation, [alias])
         return Traced(plan, {slot: alias.toAttribute()}, Row(slot, operator))
     name = f"`{metadata.name()}`"
     number = str(stored.properties["slot"]).format(metadata=name)
@@ -320,8 +321,7 @@ def restored_with_slots(
 ) -> Plan:
     """Stored columns as the wanted ones, unread ones as nulls, and the slots."""
     plan = restored(gateway, traced.plan, have, wanted)
-    columns = [*gateway.items(plan.projectList()), *missing, *traced.slots.values()]
-    return gateway.project(columns, traced.plan)
+    return gateway.project(plan.projectList(), traced.plan, [*missing, *traced.slots.values()])
 
 
 def own_files(gateway: Gateway, folder: str) -> tuple[list[StoredFile], str]:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from whence.algebra.locators import ROW_BITS
+from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset
 from whence.errors import ArchiveError, SourceChangedError, SourceError
 
 LOCATOR = "__whence_locator"
 FILE = "__whence_file"
+_FEW = 1000
 
 
 def quoted(name: str) -> str:
@@ -226,5 +227,26 @@ class Tables:
 
     def at(self, dataset: Dataset, columns: Iterable[str], locators: str) -> str:
         """SQL that gives the rows of a dataset whose locators are in a table's column `locator`."""
-        inner = self.rows(dataset, columns)
-        return f"SELECT d.* FROM ({inner}) AS d WHERE {LOCATOR} IN (SELECT locator FROM {locators})"
+        near = self.near(dataset, columns, locators)
+        return f"SELECT d.* FROM ({near}) AS d WHERE {LOCATOR} IN (SELECT locator FROM {locators})"
+
+    def near(self, dataset: Dataset, columns: Iterable[str], locators: str) -> str:
+        """The same with other rows among them, for what joins them with the locators anyway."""
+        return self.rows(dataset, columns, self._nearby(dataset, locators))
+
+    def _nearby(self, dataset: Dataset, locators: str) -> str:
+        """A condition that lets DuckDB pass over what lies far from a few rows, unread."""
+        if not dataset.files:
+            return ""
+        found = self.run(f"SELECT locator FROM {locators} LIMIT {_FEW + 1}")
+        if len(found) > _FEW:
+            return ""
+        known = [locator for (locator,) in found if locator is not None]
+        numbers = {str(locator & ROW_MASK) for locator in known} or {"-1"}
+        condition = f"file_row_number IN ({', '.join(sorted(numbers))})"
+        slots = {locator >> ROW_BITS for locator in known}
+        if len(slots) >= len(dataset.files):
+            return condition
+        paths = zip(dataset.files, self.archive.file_paths(dataset), strict=True)
+        near = [text(local(path)) for file, path in paths if file.slot in slots] or ["''"]
+        return f"{condition} AND {FILE} IN ({', '.join(near)})"

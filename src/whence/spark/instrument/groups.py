@@ -81,16 +81,14 @@ def _keyed(context: Context, operator: ops.Aggregate, node: Plan) -> Traced:
     names, plan = with_keys(gateway, node)
     traced = Traced(plan, {}, family.rows.one_row(node).shape)
     grouped = group_slot(context, traced, operator, comparable(gateway, plan, names))
-    slot = list(grouped.slots.values())
-    plan = gateway.project([*gateway.output(node), *slot], grouped.plan)
+    plan = gateway.project(node.output(), grouped.plan, list(grouped.slots.values()))
     return grouped.over(plan)
 
 
 def with_keys(gateway: Gateway, node: Plan) -> tuple[list[Any], Plan]:
     """The aggregate with its grouping expressions as extra columns, and their attributes."""
     keys = [gateway.alias(key, gateway.fresh("k")) for key in grouping(gateway, node)]
-    expressions = [*gateway.items(node.aggregateExpressions()), *keys]
-    plan = gateway.with_arguments(node, {1: gateway.seq(expressions)})
+    plan = gateway.with_arguments(node, {1: gateway.seq(node.aggregateExpressions(), keys)})
     return [key.toAttribute() for key in keys], plan
 
 
@@ -114,9 +112,9 @@ def listed(
     if child is None:
         child = family.instrument(context, operator.children[0], node.child(), copied=False)
     members = own_slots(child)
-    expressions = [*gateway.items(node.aggregateExpressions()), *extra]
     if not members:
-        plan = gateway.with_arguments(node, {1: gateway.seq(expressions), 2: child.plan})
+        expressions = gateway.seq(node.aggregateExpressions(), extra)
+        plan = gateway.with_arguments(node, {1: expressions, 2: child.plan})
         return Traced(plan, {}, child.shape)
     name = gateway.fresh("m")
     flags = find_flags(gateway, operator, node)
@@ -129,8 +127,9 @@ def listed(
         for c, (field, _) in _with_fields(collections, fields)
         if c.of_set
     ]
-    added = [slot, *results, *(result for _, result in sets)]
-    plan = gateway.with_arguments(node, {1: gateway.seq([*expressions, *added]), 2: child.plan})
+    added = [*extra, slot, *results, *(result for _, result in sets)]
+    expressions = gateway.seq(node.aggregateExpressions(), added)
+    plan = gateway.with_arguments(node, {1: expressions, 2: child.plan})
     if sets:
         plan = _set_items(gateway, plan, name, sets)
         slot = gateway.attribute(plan, name)
@@ -151,9 +150,12 @@ def listed(
 def find_collections(context: Context, operator: ops.Aggregate, node: Plan) -> list[Collection]:
     """The columns that collect their members' values."""
     gateway = context.gateway
+    made = {call.column for call in operator.aggregates}
     found = []
-    expressions = gateway.items(node.aggregateExpressions())
-    for column, expression in zip(operator.output, expressions, strict=True):
+    for position, column in enumerate(operator.output):
+        if column.number not in made:
+            continue
+        expression = node.aggregateExpressions().apply(position)
         call = expression.child() if gateway.kind(expression) == "Alias" else expression
         if gateway.kind(call) != "AggregateExpression" or call.isDistinct():
             continue

@@ -28,8 +28,7 @@ def _two_sided(context: Context, operator: ops.Join, node: Plan) -> Traced:
     left = family.instrument(context, operator.children[0], node.left(), copied=True)
     right = family.instrument(context, operator.children[1], node.right(), copied=True)
     plan = context.gateway.with_children(node, [left.plan, right.plan])
-    attributes = {a.name(): a for a in context.gateway.output(plan)}
-    slots = {name: attributes[name] for name in (*left.slots, *right.slots)}
+    slots = {n: context.gateway.attribute(plan, n) for n in (*left.slots, *right.slots)}
     shape = product(left.shape, right.shape)
     return Traced(plan, slots, shape)
 

@@ -31,5 +31,5 @@ def project(context: Context, operator: Operator, node: Plan, copied: bool) -> T
     """
     gateway = context.gateway
     child = family.instrument(context, operator.children[0], node.child(), copied=copied)
-    expressions = [*gateway.items(node.projectList()), *child.slots.values()]
-    return child.over(gateway.with_arguments(node, {0: gateway.seq(expressions), 1: child.plan}))
+    expressions = gateway.seq(node.projectList(), child.slots.values())
+    return child.over(gateway.with_arguments(node, {0: expressions, 1: child.plan}))

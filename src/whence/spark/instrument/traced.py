@@ -52,7 +52,7 @@ def with_slot(context: Context, traced: Traced, name: str, value: Any, part: Wit
     """`traced` with one more slot, whose value is an expression over the traced plan."""
     gateway = context.gateway
     alias = gateway.alias(value, name)
-    plan = gateway.project([*gateway.output(traced.plan), alias], traced.plan)
+    plan = gateway.widened(traced.plan, [alias])
     shape = product(traced.shape, part)
     return Traced(plan, {**traced.slots, name: alias.toAttribute()}, shape)
 

@@ -36,7 +36,7 @@ def union(context: Context, operator: ops.Union, node: Plan, copied: bool) -> Tr
         )
     ]
     plan = gateway.with_children(node, kids)
-    tail = gateway.output(plan)[-1 - len(columns) :]
+    tail = gateway.items(plan.output().takeRight(1 + len(columns)))
     slots = dict(zip([tag, *columns], tail, strict=True))
     shapes: list[Witness] = [
         rename(branch.shape, mapping) for branch, mapping in zip(branches, mappings, strict=True)
@@ -81,4 +81,4 @@ def _branch(
     for column, kind in columns.items():
         value = sources.get(column)
         aliases.append(gateway.alias(gateway.null(kind) if value is None else value, column))
-    return gateway.project([*gateway.output(kid), *aliases], branch.plan)
+    return gateway.project(kid.output(), branch.plan, aliases)

@@ -21,7 +21,7 @@ def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
     if kind == "PosExplode":
         plan = gateway.with_arguments(node, {5: child.plan})
         position = gateway.alias(gateway.items(node.generatorOutput())[0], gateway.fresh("p"))
-        plan = gateway.project([*gateway.output(plan), position], plan)
+        plan = gateway.widened(plan, [position])
         return _item(operator, child, plan, position.toAttribute())
     if kind == "Inline":
         return _inlined(context, operator, node, child)
@@ -37,8 +37,8 @@ def _exploded(context: Context, operator: ops.Generate, node: Plan, child: Trace
     generator = gateway.pos_explode(gateway.items(node.generator().children())[0])
     outputs = gateway.seq([position, *gateway.items(node.generatorOutput())])
     plan = gateway.with_arguments(node, {0: generator, 4: outputs, 5: child.plan})
-    kept = [*gateway.output(node), *child.slots.values(), position]
-    return _item(operator, child, gateway.project(kept, plan), position)
+    plan = gateway.project(node.output(), plan, [*child.slots.values(), position])
+    return _item(operator, child, plan, position)
 
 
 def _inlined(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
@@ -73,9 +73,8 @@ def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:
     child = family.instrument(context, operator.children[0], node.child(), copied=True)
     slots = list(child.slots.values())
     projections = gateway.seq(
-        gateway.seq([*gateway.items(projection), *slots])
-        for projection in gateway.items(node.projections())
+        gateway.seq(projection, slots) for projection in gateway.items(node.projections())
     )
-    output = gateway.seq([*gateway.items(node.output()), *slots])
+    output = gateway.seq(node.output(), slots)
     plan = gateway.with_arguments(node, {0: projections, 1: output, 2: child.plan})
     return child.over(plan)

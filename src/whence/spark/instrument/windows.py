@@ -24,7 +24,6 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
     """The operator as it is, plus the key of each row's partition and the ranks of its frames."""
     gateway = context.gateway
     child = family.instrument(context, operator.children[0], node.child(), copied=copied)
-    columns = gateway.output(node)
     frames = _frames(gateway, node)
     calls = [call.column for call in operator.functions]
     if any(frame is None for frame in frames):
@@ -40,7 +39,7 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
         made = () if len(own) == len(calls) else tuple(own)
         grouped = group_slot(context, grouped, operator, keys, columns=made)
     slots = list(grouped.slots.values())
-    return grouped.over(gateway.project([*columns, *slots], grouped.plan))
+    return grouped.over(gateway.project(node.output(), grouped.plan, slots))
 
 
 def _frames(gateway: Gateway, node: Plan) -> list[Any]:
@@ -99,8 +98,8 @@ def _ranges(
         )
         edges.append((low, high))
     added = [edge for pair in edges for edge in pair]
-    expressions = [*gateway.items(node.windowExpressions()), *added]
-    plan = gateway.with_arguments(node, {0: gateway.seq(expressions), 3: ranked})
+    expressions = gateway.seq(node.windowExpressions(), added)
+    plan = gateway.with_arguments(node, {0: expressions, 3: ranked})
     return plan, [
         # A frame without rows has no ranks: from the first to the one before it.
         (gateway.default(low.toAttribute(), 1), gateway.default(high.toAttribute(), 0), columns)

@@ -33,9 +33,13 @@ class Plans(Expressions):
         """The ids of the attributes that a node's expressions look at."""
         return Plans.attribute_ids(node.references())
 
-    def project(self, expressions: Sequence[Any], child: Plan) -> Plan:
-        """`SELECT expressions FROM child`."""
-        return self.logical.Project(self.seq(expressions), child)
+    def project(self, expressions: Sequence[Any], child: Plan, more: Sequence[Any] = ()) -> Plan:
+        """`SELECT expressions, more FROM child`."""
+        return self.logical.Project(self.seq(expressions, more), child)
+
+    def widened(self, plan: Plan, more: Sequence[Any]) -> Plan:
+        """`SELECT *, more FROM plan`."""
+        return self.project(plan.output(), plan, more)
 
     def filter(self, condition: Expression, child: Plan) -> Plan:
         """`SELECT * FROM child WHERE condition`."""
@@ -86,7 +90,7 @@ class Plans(Expressions):
         """`SELECT kept, text AS name, … FROM child`, the texts being SQL over slot names."""
         child.setAnalyzed()
         aliases = [self.alias(self.parse(text), name) for name, text in texts]
-        return self.resolve(self.project([*kept, *aliases], child))
+        return self.resolve(self.project(kept, child, aliases))
 
     def resolved(self, plan: Plan, column: Any, write: Callable[[str], str]) -> Expression:
         """A resolved expression over one column of a plan; `write` gives its SQL over a name."""
@@ -199,7 +203,7 @@ class Plans(Expressions):
 
     def attribute(self, plan: Plan, name: str) -> Any:
         """The last attribute of that name in a plan's output."""
-        for attribute in reversed(self.output(plan)):
-            if attribute.name() == name:
-                return attribute
-        raise CaptureError(f"internal: {name} is not in the output of {self.kind(plan)}")
+        position = plan.schema().getFieldIndex(name)
+        if position.isEmpty():
+            raise CaptureError(f"internal: {name} is not in the output of {self.kind(plan)}")
+        return plan.output().apply(position.get())

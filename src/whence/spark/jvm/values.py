@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 CATALYST = "org.apache.spark.sql.catalyst"
 
 Plan = Any
@@ -78,9 +80,16 @@ class Values:
             self._classes.arities[name] = max(c.getParameterCount() for c in constructors)
         return self._classes.arities[name]
 
-    def seq(self, items: Iterable[Any]) -> Any:
-        """A Scala `Seq` of the items."""
-        values = list(items)
+    def seq(self, items: Iterable[Any], more: Iterable[Any] = ()) -> Any:
+        """A Scala `Seq` of the items, and of some more.
+
+        Items that are a `Seq` already stay in the JVM: a call for each would take long where there
+        are hundreds of columns.
+        """
+        if isinstance(items, JavaObject):
+            added = list(more)
+            return items.appendedAll(self.seq(added)) if added else items
+        values = [*items, *more]
         if not values:
             return self.scala_object("scala.collection.immutable.Nil")
         return self._classes.to_seq(values)

@@ -30,6 +30,13 @@ class Mark:
     accessed: frozenset[str] = frozenset()
     moved: frozenset[str] = frozenset()
 
+    def on(self, all_rows: str, others: str) -> Mark:
+        """The mark over another table of rows, if it is about all of them; else as it is.
+
+        The other table has the columns of the first one, and the same rows as far as they matter.
+        """
+        return replace(self, table=others) if self.table == all_rows else self
+
     def influence(self, path: Path, operator: str) -> Mark:
         """What was looked at at a path, for the same rows."""
         return Mark(path.column, plain(path), self.table, False, frozenset({operator}))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from whence.archive import Dataset
 from whence.plan.paths import Field, Item, Step, Value, quote, step_text
 from whence.trace.backward import Backward
-from whence.trace.cells.marks import Mark
+from whence.trace.cells.marks import Mark, held
 from whence.trace.cells.walk import Reached, Walk
-from whence.trace.patterns.match import Place
+from whence.trace.patterns.match import Matched
 from whence.trace.patterns.schema import Type, element, fields, kind, under
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView
@@ -29,7 +29,8 @@ class Cells:
         self.views = walk.views
         self.reasons = tuple(walk.reasons)
         self.datasets: dict[str, Dataset] = {}
-        parts = [sql for reached in walk.reached for sql in self._part(reached)]
+        self._made: dict[str, str] = {}
+        parts = [self._part(reached) for reached in walk.reached]
         union = " UNION ALL ".join(parts) or (
             "SELECT '' AS dataset, 0::BIGINT AS locator, '' AS path, true AS role, "
             "['']::VARCHAR[] AS accessed_by, ['']::VARCHAR[] AS moved_by WHERE false"
@@ -55,40 +56,51 @@ class Cells:
             if dataset in found
         }
 
-    def _part(self, reached: Reached) -> Iterator[str]:
-        """The rows of the table that one mark on a source stands for, one leaf at a time."""
+    def _part(self, reached: Reached) -> str:
+        """SQL for the rows of the table that one mark on a source stands for."""
         dataset = self._tables.dataset(reached.dataset)
         self.datasets.setdefault(dataset.id, dataset)
         mark = reached.mark
         start = _column_type(dataset, reached.column)
-        for steps in _leaves(start, mark.steps):
-            yield (
-                f"SELECT DISTINCT {text(dataset.id)} AS dataset, s.{quoted(reached.slot)} "
-                f"AS locator, {_path(reached.column, steps)} AS path, "
-                f"{str(mark.contributing).lower()} AS role, {_names(mark.accessed)} "
-                f"AS accessed_by, {_names(mark.moved)} AS moved_by FROM {mark.table} AS m "
-                f"JOIN {reached.scope} AS s ON s.{ROW} = m.{ROW} "
-                f"WHERE s.{quoted(reached.slot)} IS NOT NULL"
-            )
+        paths = [_path(reached.column, steps) for steps in _leaves(start, mark.steps)]
+        return (
+            f"SELECT {text(dataset.id)} AS dataset, locator, unnest([{', '.join(paths)}]) AS path, "
+            f"{str(mark.contributing).lower()} AS role, {_names(mark.accessed)} AS accessed_by, "
+            f"{_names(mark.moved)} AS moved_by FROM {self._places(reached)} AS m"
+        )
+
+    def _places(self, reached: Reached) -> str:
+        """A table of the marked rows' locators and positions, each once; many marks share one."""
+        mark, slot = reached.mark, f"s.{quoted(reached.slot)}"
+        if mark.table == reached.scope:
+            rows, own = f"{reached.scope} AS s", "s"
+        else:
+            rows, own = f"{reached.scope} AS s JOIN {mark.table} AS m USING ({ROW})", "m"
+        columns = "".join(f", {own}.{name}" for name in held(mark.steps))
+        sql = f"SELECT DISTINCT {slot} AS locator{columns} FROM {rows} WHERE {slot} IS NOT NULL"
+        if sql not in self._made:
+            self._made[sql] = self._tables.table("places", sql)
+        return self._made[sql]
 
 
 def cells_of(
-    tables: Tables, backward: Backward, view: StepView, rows: str, places: Sequence[Place] | None
+    tables: Tables, backward: Backward, view: StepView, rows: str, matched: Matched | None
 ) -> Cells:
-    """The cells behind places in an output, or behind all columns of some rows."""
+    """The cells behind what a pattern matched in an output, or behind all columns of some rows."""
     walk = Walk(tables, backward)
     numbered = tables.table("rows", f"SELECT locator AS {ROW}, locator FROM {rows}")
     dataset = tables.archive.dataset(view.step.output)
     columns = dataset.properties["columns"]
     numbers = [column.number for column in view.plan.output]
     marks = []
-    if places is None:
+    if matched is None:
         marks = [Mark(number, (), numbered, True) for number in numbers]
-    for place in places or ():
+    for place in matched.chosen if matched else ():
         first, *rest = place.steps
         assert isinstance(first, Field)
         number = numbers[columns.index(first.name)]
-        marks.append(Mark(number, tuple(rest), place.table, True))
+        mark = Mark(number, tuple(rest), place.table, True)
+        marks.append(mark.on(matched.rows, numbered) if matched else mark)
     walk.output(view, numbered, marks)
     return Cells(tables, walk)
 

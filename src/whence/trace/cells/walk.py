@@ -75,12 +75,13 @@ class Walk:
             marks = [self._reordered(mark, scope, numbers.get(mark.column)) for mark in marks]
         else:
             names = [quoted(name) for name in slots(shape)]
-            found = self._tables.at(dataset, names or ["1 AS __whence_none"], rows)
+            found = self._tables.near(dataset, names or ["1 AS __whence_none"], rows)
             sql = (
                 f"SELECT c.{ROW}, r.* EXCLUDE ({LOCATOR}) FROM ({found}) AS r "
                 f"JOIN {rows} AS c ON c.locator = r.{LOCATOR}"
             )
             scope = Scope(self._tables.table("scope", sql, dataset), shape, scopes)
+            marks = [mark.on(rows, scope.table) for mark in marks]
         self._visit(view, view.plan, scope, list(marks))
 
     def _lazy(self, view: StepView, rows: str) -> tuple[Scope, tuple[int, ...]]:
@@ -141,7 +142,8 @@ class Walk:
         numbers = {name: column.number for name, column in stored}
         columns = {c.number: numbers[c.name] for c in source.output if c.name in numbers}
         moved = [replace(m, column=columns[m.column]) for m in marks if m.column in columns]
-        self.output(earlier, rows, moved)
+        whole = [m if held(m.steps) else m.on(scope.table, rows) for m in moved]
+        self.output(earlier, rows, whole)
 
     # --- Operators --------------------------------------------------------------------------
 
@@ -275,7 +277,7 @@ class Walk:
             }
             moved = [replace(mark, column=columns[mark.column]) for mark in marks]
             inner = Scope(table, choice.branches[number], scope.scopes)
-            self._visit(view, child, inner, moved)
+            self._visit(view, child, inner, [mark.on(scope.table, table) for mark in moved])
 
     def _generate(
         self, view: StepView, operator: ops.Generate, scope: Scope, marks: list[Mark]
@@ -290,7 +292,8 @@ class Walk:
                 f"SELECT *, {quoted(item.slot)} AS {position.column} FROM {scope.table}",
             )
         inner = Scope(table, scope.shape, scope.scopes)
-        taken = [self._holding(mark, position, table) for mark in marks]
+        own = [mark.on(scope.table, table) for mark in marks]
+        taken = [self._holding(mark, position, table) for mark in own]
         found = self._back(operator, inner, taken, position)
         found[0] = [_at(mark, position, operator, table) for mark in found.get(0, [])]
         child = operator.children[0]
@@ -299,7 +302,7 @@ class Walk:
 
     def _holding(self, mark: Mark, position: PlaceStep, table: str) -> Mark:
         """The mark with the positions of unnested items beside its own."""
-        if not isinstance(position, Held):
+        if not isinstance(position, Held) or mark.table == table:
             return mark
         columns = ", ".join(f"m.{name}" for name in (ROW, *held(mark.steps)))
         sql = f"SELECT {columns}, s.{position.column} FROM {mark.table} AS m JOIN {table} AS s "

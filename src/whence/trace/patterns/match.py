@@ -1,13 +1,14 @@
 """Matching a pattern where the data lies: in DuckDB, node by node, over rows with their locators.
 
 The *occurrences* of a node are a table: the locator of the row, the positions of the list items on
-the way (`p0`, `p1`, ...; a map's keys are positions too) and the value. A node's conditions and
-children leave some of them; what remains is then cut down to what lies below values that remained.
+the way (`p0`, `p1`, ...; a map's keys are positions too) and, while it is needed, the value. A
+node's conditions and children leave some of them; what remains is then cut down to what lies below
+values that remained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +32,7 @@ class Place:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns that tell occurrences apart."""
+        """The columns that tell occurrences apart; a row is known by its locator alone."""
         return (ROW, *(step.column for step in self.steps if isinstance(step, Held)))
 
 
@@ -61,24 +62,14 @@ class Matcher:
         names = [name for name, _ in types.fields(schema)]
         physical = dataset.properties.get("physical", names)
         self._physical = dict(zip(names, physical, strict=True))
+        rows = tables.rows(dataset, ["1 AS v"])
+        self._every = f"(SELECT {LOCATOR} AS {ROW} FROM ({rows}))"
 
     def match(self, pattern: Pattern) -> Matched:
         """The rows in which all nodes of the pattern are found, and where."""
-        found = [self._node(node, None) for node in pattern.nodes]
-        rows = self._satisfied(pattern.nodes, found)
-        chosen: list[Place] = []
-        for places in found:
-            for each in places:
-                chosen += self._pruned(each, rows, (ROW,))
-        return Matched(rows, tuple(chosen))
-
-    def _satisfied(self, nodes: Sequence[Node], found: Sequence[list[_Found]]) -> str:
-        every = f"SELECT {LOCATOR} AS {ROW} FROM ({self._tables.rows(self._dataset, ['1 AS v'])})"
-        parts = [
-            self._counted(node, places, every, (ROW,))
-            for node, places in zip(nodes, found, strict=True)
-        ]
-        return self._tables.table("matched", " INTERSECT ".join(f"({p})" for p in parts))
+        rows = _Found(Place((), self._every, self._schema))
+        self._descend(rows, pattern.nodes)
+        return Matched(rows.place.table, tuple(self._leaves(rows)))
 
     @staticmethod
     def _counted(node: Node, places: list[_Found], above: str, keys: tuple[str, ...]) -> str:
@@ -92,20 +83,34 @@ class Matcher:
         most = "" if high is None else f" AND count(*) <= {high}"
         return f"{grouped} >= {low}{most}"
 
-    def _node(self, node: Node, above: Place | None) -> list[_Found]:
-        """The occurrences of a node below a place, or below the rows."""
-        start = self._schema if above is None else above.type
+    def _descend(self, found: _Found, nodes: Sequence[Node]) -> None:
+        """Look for nodes below a place, which is cut down to where they are found.
+
+        Each is looked for only where those before it were found, so those with conditions, which
+        leave the least, come first.
+        """
+        for node in sorted(nodes, key=_leaves_much):
+            place = found.place
+            below = self._node(node, place)
+            found.below.append(below)
+            if node.times is None and any(each.place.table == place.table for each in below):
+                continue  # it is everywhere
+            every = f"SELECT {', '.join(place.keys)} FROM {place.table}"
+            keys = self._counted(node, below, every, place.keys)
+            if place.steps:
+                found.place = self._kept(place, f"({keys})", place.keys)
+            else:
+                found.place = replace(place, table=self._tables.table("matched", keys))
+            if len(below) == 1 and not (node.times or node.children):
+                below[0].place = _as_often(below[0].place, found.place)
+
+    def _node(self, node: Node, above: Place) -> list[_Found]:
+        """The occurrences of a node below a place."""
         found = []
-        for route in types.routes(start, node):
+        for route in types.routes(above.type, node):
             place = self._expanded(node, above, self._to_items(node, route))
             each = _Found(self._filtered(node, place))
-            for child in node.children:
-                below = self._node(child, each.place)
-                names = each.place.keys
-                every = f"SELECT {', '.join(names)} FROM {each.place.table}"
-                keys = self._counted(child, below, every, names)
-                each.place = self._kept(each.place, f"({keys})", names)
-                each.below.append(below)
+            self._descend(each, node.children)
             found.append(each)
         return found
 
@@ -123,25 +128,34 @@ class Matcher:
 
     # --- Tables -----------------------------------------------------------------------------
 
-    def _expanded(self, node: Node, above: Place | None, route: Route) -> Place:
+    def _expanded(self, node: Node, above: Place, route: Route) -> Place:
         """The table of what a route leads to."""
         steps = list(route.steps)
-        if above is None:
+        done, keys = above.steps, list(above.keys)
+        sql = f"SELECT * FROM {above.table}"
+        if not above.steps:
             first = steps.pop(0)
             assert isinstance(first, Field)
-            column = quoted(self._physical[first.name])
-            sql = f"SELECT {LOCATOR} AS {ROW}, v FROM ({self._rows(column)})"
-            done: tuple[PlaceStep, ...] = (first,)
-            keys: list[str] = [ROW]
-        else:
-            sql = f"SELECT * FROM {above.table}"
-            done, keys = above.steps, list(above.keys)
+            sql = self._column(first.name, above)
+            done = (first,)
         for step in steps:
             sql, done = self._step(sql, done, keys, step, node)
+        # A value that nothing is asked of need not be read.
+        columns = [*keys, "v"] if node.conditions or node.children else keys
+        if columns == list(above.keys) and above.table != self._every:
+            return Place(done, above.table, route.type)
+        sql = f"SELECT {', '.join(columns)} FROM ({sql})"
         return Place(done, self._tables.table("found", sql, self._dataset), route.type)
 
-    def _rows(self, column: str) -> str:
-        return self._tables.rows(self._dataset, [f"{column} AS v"])
+    def _column(self, name: str, rows: Place) -> str:
+        """SQL for a column of some rows."""
+        items = [f"{quoted(self._physical[name])} AS v"]
+        if rows.table == self._every:
+            found = self._tables.rows(self._dataset, items)
+        else:
+            chosen = f"(SELECT {ROW} AS locator FROM {rows.table})"
+            found = self._tables.at(self._dataset, items, chosen)
+        return f"SELECT {LOCATOR} AS {ROW}, v FROM ({found})"
 
     def _step(
         self,
@@ -188,8 +202,8 @@ class Matcher:
         tests = " AND ".join(self._test(node, c, place.type) for c in node.conditions)
         try:
             named = f'SELECT *, v AS "_" FROM {place.table}'
-            sql = f'SELECT * EXCLUDE ("_") FROM ({named}) WHERE {tests}'
-            table = self._tables.table("kept", sql)
+            columns = ", ".join([*place.keys, *(["v"] if node.children else [])])
+            table = self._tables.table("kept", f"SELECT {columns} FROM ({named}) WHERE {tests}")
         except Exception as error:
             raise PatternError(
                 f"{node_text(node)} does not fit {types.described(place.type)}: "
@@ -219,16 +233,29 @@ class Matcher:
         sql = f"SELECT o.* FROM {place.table} AS o SEMI JOIN {keys} AS k ON {tests}"
         return replace(place, table=self._tables.table("kept", sql))
 
-    def _pruned(self, found: _Found, above: str, keys: tuple[str, ...]) -> list[Place]:
-        """The leaves below, cut down to what lies below values that remained."""
-        place = self._kept(found.place, above, keys)
+    def _leaves(self, found: _Found) -> Iterator[Place]:
+        """What remains of the places without children, below a place that is cut down already."""
         if not found.below:
-            return [place]
-        chosen: list[Place] = []
-        for places in found.below:
-            for each in places:
-                chosen += self._pruned(each, place.table, place.keys)
-        return chosen
+            yield found.place
+        for each in (each for places in found.below for each in places):
+            each.place = self._within(each.place, found.place)
+            yield from self._leaves(each)
+
+    def _within(self, place: Place, above: Place) -> Place:
+        """What lies below a place that was cut down; all of it, where it is no list."""
+        if place.table == above.table:
+            return place
+        return self._kept(place, above.table, above.keys)
+
+
+def _as_often(place: Place, above: Place) -> Place:
+    """A place over the table of the one above, if it is there once for each of these."""
+    return replace(place, table=above.table) if place.keys == above.keys else place
+
+
+def _leaves_much(node: Node) -> bool:
+    """Whether a node says only that a value is there."""
+    return not node.conditions and all(map(_leaves_much, node.children))
 
 
 def _predicate(node: Node, where: str) -> str:
