@@ -189,18 +189,20 @@ def captured(frame: DataFrame, archive: Path) -> tuple[float, int, whence.Run]:
 def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path) -> dict[str, Any]:
     pipeline, text = SCENARIOS[name]
     times: dict[str, list[float]] = {"plain": [], "rows": [], "cells": [], "trace": []}
-    for _ in range(repeat + 1):  # the first round warms up
+    ways = {"rows": rows_only, "cells": contextlib.nullcontext}
+    sizes: dict[str, int] = {}
+    runs: dict[str, whence.Run] = {}
+    for number in range(repeat + 1):  # the first round warms up
         settle(spark)
         started = time.monotonic()
         pipeline(source()).write.mode("overwrite").parquet(str(work / "plain"))
         times["plain"].append(time.monotonic() - started)
-        settle(spark)
-        with rows_only():
-            seconds, small, _ = captured(pipeline(source()), work / "archive")
-        times["rows"].append(seconds)
-        settle(spark)
-        seconds, size, run = captured(pipeline(source()), work / "archive")
-        times["cells"].append(seconds)
+        for way in sorted(ways, reverse=number % 2 == 0):
+            settle(spark)
+            with ways[way]():
+                seconds, sizes[way], runs[way] = captured(pipeline(source()), work / "archive")
+            times[way].append(seconds)
+        run = runs["cells"]
         started = time.monotonic()
         trace = run.trace(whence.pattern(text))
         cells = trace.cells().num_rows
@@ -212,7 +214,7 @@ def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path
         "rows": middle["rows"] / middle["plain"],
         "cells": middle["cells"] / middle["plain"],
         "time": middle["cells"] / middle["rows"],
-        "bytes": size / small,
+        "bytes": sizes["cells"] / sizes["rows"],
         "trace": middle["trace"],
         "share": middle["trace"] / middle["plain"],
         "chosen": trace.rows,

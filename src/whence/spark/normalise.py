@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whence.errors import UnsupportedError
+from whence.spark.jvm.plans import Plans
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 _ANALYSIS = _CATALYST + "analysis."
@@ -94,7 +95,7 @@ def _normalise(rules: "_Rules", plan: Any) -> Any:
     plan = rules.apply(FINISH, plan)
     if rules.has(plan, "PLAN_EXPRESSION"):
         plan = rules.apply(PULL_UP, plan)
-        if any(rules.has(inner, "PLAN_EXPRESSION") for inner in _list(plan.subqueriesAll())):
+        if any(rules.has(inner, "PLAN_EXPRESSION") for inner in rules.items(plan.subqueriesAll())):
             plan = _map_subqueries(rules, plan, _normalise_nested)
         plan = _rewrite_subqueries(rules, plan)
     plan = rules.apply(OPERATORS, plan)
@@ -126,7 +127,7 @@ def _named_apart(rules: "_Rules", plan: Any) -> Any:
     """
     if not rules.has(plan, "UNION"):
         return plan
-    children = [_named_apart(rules, child) for child in _list(plan.children())]
+    children = [_named_apart(rules, child) for child in rules.items(plan.children())]
     if plan.getClass().getSimpleName() == "Union":
         children[1:] = [_renamed(rules, child) for child in children[1:]]
     return plan.withNewChildren(rules.seq(children))
@@ -134,7 +135,7 @@ def _named_apart(rules: "_Rules", plan: Any) -> Any:
 
 def _renamed(rules: "_Rules", plan: Any) -> Any:
     """A projection of a plan that gives the second column of a name, and so on, another one."""
-    columns = _list(plan.output())
+    columns = rules.items(plan.output())
     names = [str(column.name()) for column in columns]
     if len(set(names)) == len(names):
         return plan
@@ -153,12 +154,10 @@ def _correlated(rules: "_Rules", subquery: Any) -> Any:
     """
     if subquery.getClass().getSimpleName() != "Exists" or not subquery.children().isEmpty():
         return subquery
-    names = _list(subquery.productElementNames().toSeq())
-    values = _list(subquery.productIterator().toSeq())
-    values[names.index("outerAttrs")] = rules.seq([rules.true])
-    if rules.version < (4, 2):
-        values[names.index("joinCond")] = rules.seq([rules.true])
-    return subquery.makeCopy(rules.array(values))
+    names = rules.items(subquery.productElementNames().toSeq())
+    looked_at = ["outerAttrs"] if rules.version >= (4, 2) else ["outerAttrs", "joinCond"]
+    changes = {names.index(name): rules.seq([rules.true]) for name in looked_at}
+    return rules.with_arguments(subquery, changes)
 
 
 def _normalise_nested(rules: "_Rules", plan: Any) -> Any:
@@ -196,70 +195,41 @@ def _map_subqueries(
     """`plan` with each subquery in its expressions changed: its plan, or the expression."""
     if not rules.has(plan, "PLAN_EXPRESSION"):
         return plan
-    children = _list(plan.children())
+    children = rules.items(plan.children())
     fresh = [_map_subqueries(rules, child, change, change_expression) for child in children]
     if any(new is not old for new, old in zip(fresh, children, strict=True)):
         plan = plan.withNewChildren(rules.seq(fresh))
     if plan.subqueries().isEmpty():
         return plan
-    values = _list(plan.productIterator().toSeq())
-    arguments = [_map_value(rules, value, (change, change_expression)) for value in values]
-    if all(new is old for new, old in zip(arguments, values, strict=True)):
-        return plan
-    return plan.makeCopy(rules.array(arguments))
 
+    def changed(expression: Any) -> Any | None:
+        if not rules.has(expression, "PLAN_EXPRESSION"):
+            return expression
+        if not rules.is_subquery(expression):
+            return None
+        inner = expression.plan()
+        fresh = change(rules, inner)
+        return change_expression(
+            rules, expression if fresh is inner else expression.withNewPlan(fresh)
+        )
 
-def _map_value(rules: "_Rules", value: Any, changes: tuple[_Change, _Change]) -> Any:
-    """An argument of a plan node with the subqueries in it changed; itself if none did."""
-    if not hasattr(value, "getClass"):
-        return value
-    if rules.is_a(value, "expression"):
-        return _map_expression(rules, value, changes)
-    if rules.is_a(value, "some"):
-        inner = value.get()
-        new = _map_value(rules, inner, changes)
-        return value if new is inner else rules.some(new)
-    if rules.is_a(value, "seq"):
-        items = _list(value)
-        fresh = [_map_value(rules, item, changes) for item in items]
-        if all(new is old for new, old in zip(fresh, items, strict=True)):
-            return value
-        return rules.seq(fresh)
-    return value
-
-
-def _map_expression(rules: "_Rules", expression: Any, changes: tuple[_Change, _Change]) -> Any:
-    if not rules.has(expression, "PLAN_EXPRESSION"):
-        return expression
-    if rules.is_a(expression, "subquery"):
-        plan = expression.plan()
-        fresh = changes[0](rules, plan)
-        return changes[1](rules, expression if fresh is plan else expression.withNewPlan(fresh))
-    children = _list(expression.children())
-    changed = [_map_expression(rules, child, changes) for child in children]
-    if all(new is old for new, old in zip(changed, children, strict=True)):
-        return expression
-    return expression.withNewChildren(rules.seq(changed))
+    return rules.map_expressions(plan, changed)
 
 
 def _listed(rules: "_Rules", plan: Any) -> Any:
     """`plan` with the projections of each Expand as Scala Lists: Spark writes no others as JSON."""
     plan = _map_subqueries(rules, plan, _listed)
-    children = _list(plan.children())
+    children = rules.items(plan.children())
     fresh = [_listed(rules, child) for child in children]
     if any(new is not old for new, old in zip(fresh, children, strict=True)):
         plan = plan.withNewChildren(rules.seq(fresh))
     if plan.getClass().getSimpleName() != "Expand":
         return plan
-    projections = rules.seq([p.toList() for p in _list(plan.projections())]).toList()
-    return plan.makeCopy(rules.array([projections, plan.output().toList(), plan.child()]))
+    projections = rules.seq([p.toList() for p in rules.items(plan.projections())]).toList()
+    return rules.with_arguments(plan, {0: projections, 1: plan.output().toList()})
 
 
-def _list(seq: Any) -> list[Any]:
-    return [seq.apply(i) for i in range(seq.size())]
-
-
-class _Rules:
+class _Rules(Plans):
     """Spark's rules by name, looked up once per JVM."""
 
     _cached: "tuple[Any, _Rules] | None" = None
@@ -272,26 +242,18 @@ class _Rules:
         return cls._cached[1]
 
     def __init__(self, jvm: Any, version: str) -> None:
-        self._jvm = jvm
+        super().__init__(jvm, None)
         major, minor, *_ = version.split(".")
         self.version = (int(major), int(minor))
-        self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        patterns = self._object(_CATALYST + "trees.TreePattern")
+        patterns = self.scala_object(_CATALYST + "trees.TreePattern")
         names = {*_LEFTOVERS, "PLAN_EXPRESSION", "SCALAR_SUBQUERY", "CTE", "UNION"}
         self._patterns = {name: getattr(patterns, name)() for name in names}
-        self._classes = {
-            "expression": self._class(_CATALYST + "expressions.Expression"),
-            "subquery": self._class(_CATALYST + "expressions.SubqueryExpression"),
-            "some": self._class("scala.Some"),
-            "seq": self._class("scala.collection.Seq"),
-        }
         self._rules = {
-            name: self._object(name, missing_ok=True)
-            for name in (*SETTLE, *FINISH, *PULL_UP, *SUBQUERIES, *OPERATORS)
+            name: self._rule(name) for name in (*SETTLE, *FINISH, *PULL_UP, *SUBQUERIES, *OPERATORS)
         }
-        self._json = self._object("org.json4s.jackson.JsonMethods").mapper()
+        self._json = self.scala_object("org.json4s.jackson.JsonMethods").mapper()
         self._inline_ctes = self._make_inline_ctes()
-        self.true = self._object(_CATALYST + "expressions.Literal").TrueLiteral()
+        self.true = self.scala_object(_CATALYST + "expressions.Literal").TrueLiteral()
 
     def apply(self, names: tuple[str, ...], plan: Any) -> Any:
         """`plan` after each of the named rules."""
@@ -308,65 +270,38 @@ class _Rules:
     def replace_current(self, session: Any) -> Any:
         """Spark's rule for the current user, catalog and database of a session."""
         manager = session._jsparkSession.sessionState().catalogManager()
-        return self._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceCurrentLike(manager)
+        return self.jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceCurrentLike(manager)
 
     def has(self, tree: Any, pattern: str) -> bool:
         """Whether the tree, or a subquery in it, holds a node of this pattern."""
         return bool(tree.containsPattern(self._patterns[pattern]))
 
-    def is_a(self, value: Any, kind: str) -> bool:
-        """Whether a Java object is an instance of one of the classes known here."""
-        return bool(self._classes[kind].isInstance(value))
+    def is_subquery(self, expression: Any) -> bool:
+        """Whether an expression is a subquery, of any kind."""
+        return self._is(expression, _CATALYST + "expressions.SubqueryExpression")
 
     def json(self, plan: Any) -> str:
         """A plan's JSON text."""
-        writer = self._jvm.java.io.StringWriter()
+        writer = self.jvm.java.io.StringWriter()
         self._json.writeValue(writer, plan.jsonValue())
         buffer = writer.getBuffer()
         length = buffer.length()
         pieces = range(0, length, _PIECE)
         return "".join(buffer.substring(i, min(i + _PIECE, length)) for i in pieces)
 
-    def alias(self, expression: Any, name: str) -> Any:
-        """`expression AS name`."""
-        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
-        new = expressions.NamedExpression.newExprId()
-        none = self._jvm.scala.Option.empty()
-        return expressions.Alias(expression, name, new, self.seq([]), none, self.seq([]))
-
-    def project(self, columns: list[Any], plan: Any) -> Any:
-        """`SELECT columns FROM plan`."""
-        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(
-            self.seq(columns), plan
-        )
-
-    def seq(self, items: list[Any]) -> Any:
-        """A Scala Seq."""
-        return self._jvm.PythonUtils.toSeq(items)
-
-    def some(self, value: Any) -> Any:
-        """A Scala Some."""
-        return self._jvm.scala.Some(value)
-
-    def array(self, items: list[Any]) -> Any:
-        """A Java Object[]."""
-        return self.seq(items).toArray(self._object("scala.reflect.ClassTag").AnyRef())
-
     def _make_inline_ctes(self) -> Any:
         # InlineCTE(alwaysInline, ...): later Sparks added flags that are false here.
         name = _OPTIMIZER + "InlineCTE"
-        arity = self._class(name).getConstructors()[0].getParameterCount()
-        return self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(
+        arity = self.class_named(name).getConstructors()[0].getParameterCount()
+        return self.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(
             True, *[False] * (arity - 1)
         )
 
-    def _class(self, name: str) -> Any:
-        return self._jvm.java.lang.Class.forName(name, True, self._loader)
-
-    def _object(self, name: str, missing_ok: bool = False) -> Any:
+    def _rule(self, name: str) -> Any:
+        """A rule; None if this Spark lacks it."""
         try:
-            return self._class(name + "$").getField("MODULE$").get(None)
+            return self.scala_object(name)
         except Exception as error:
-            if missing_ok and "ClassNotFoundException" in str(error):
+            if "ClassNotFoundException" in str(error):
                 return None
             raise
