@@ -310,3 +310,17 @@ def test_a_pattern_that_matches_nothing_says_so(workshop: Workshop) -> None:
         trace = run.trace(whence.pattern(text))
         assert (trace.rows, len(trace), trace.cells().num_rows) == (0, 0, 0)
         assert any("matches nothing" in note for note in trace.notes)
+
+
+def test_rows_may_be_known_better_than_their_cells(workshop: Workshop) -> None:
+    """Which of two values a CASE took is told by data: the row is exact, its cells are not."""
+    frame = write(workshop, ROWS).selectExpr("CASE WHEN n = 0 THEN text ELSE user.name END AS v")
+    run = whence.capture(frame, archive=workshop.folder(), progress=False)
+    trace = run.trace()
+    assert (trace.grade, trace.reasons) == ("exact", ())
+    assert trace.cell_grade == "superset"
+    assert "which of several values was taken" in trace.cell_reasons[0]
+    assert trace.cell_reasons[0] in trace._repr_html_()
+    asked = run.trace(whence.pattern("v"))
+    assert asked.grade == asked.cell_grade == "superset"
+    assert asked.reasons == asked.cell_reasons

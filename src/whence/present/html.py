@@ -35,7 +35,8 @@ def trace_html(trace: Trace, *, rows: int | None = None) -> str:
         '<table><tr><td class="contributing">contributing</td>'
         '<td class="influencing">influencing</td></tr></table>'
     )
-    told = [f"{count(trace.rows, 'chosen row')}; {trace.grade}", *trace.reasons, *trace.notes]
+    graded = f"{count(trace.rows, 'chosen row')}; {trace.cell_grade}"
+    told = [graded, *trace.cell_reasons, *trace.notes]
     notes = "".join(f"<div>{escape(line)}</div>" for line in told)
     return f'<div class="whence"><style>{_STYLE}</style>{notes}{"".join(blocks)}{legend}</div>'
 

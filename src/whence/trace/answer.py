@@ -228,17 +228,28 @@ class Trace(Mapping[str, SourceRows]):
     @property
     def grade(self) -> Grade:
         """exact, superset or unknown; `reasons` says why it is not exact."""
-        return self._graded()[0]
+        return self._graded(with_cells=self._pattern)[0]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What makes the answer less than exact, with the operators that cause it."""
-        return self._graded()[1]
+        return self._graded(with_cells=self._pattern)[1]
 
-    def _graded(self) -> tuple[Grade, tuple[str, ...]]:
+    @property
+    def cell_grade(self) -> Grade:
+        """How good `cells` and `tree` are: for a trace of rows maybe less than `grade`."""
+        return self._graded(with_cells=True)[0]
+
+    @property
+    def cell_reasons(self) -> tuple[str, ...]:
+        """What makes the cells less than exact, with the operators that cause it."""
+        return self._graded(with_cells=True)[1]
+
+    def _graded(self, *, with_cells: bool) -> tuple[Grade, tuple[str, ...]]:
         grade, reasons = grade_of(self._views, self._backward.lost, self._backward.doubts)
-        if self._pattern and self._cells is not None and self._cells.reasons:
-            reasons = tuple(dict.fromkeys((*reasons, *self._cells.reasons)))
+        doubts = self._found_cells().reasons if with_cells else ()
+        if doubts:
+            reasons = tuple(dict.fromkeys((*reasons, *doubts)))
             grade = "superset" if grade == "exact" else grade
         return grade, reasons
 
