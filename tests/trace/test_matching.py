@@ -220,8 +220,9 @@ def nodes(draw: Any, above: pa.DataType, depth: int = 0) -> Node:
     if pa.types.is_list(above):
         name, edge, kind = "", "child", above
     else:
-        edge = draw(st.sampled_from(["child", "child", "descendant"]))
-        name, kind = draw(st.sampled_from(reachable(above, deep=edge == "descendant")))
+        deep = draw(st.integers(0, 2)) == 0 and not pa.types.is_map(above)
+        edge = "descendant" if deep else "child"
+        name, kind = draw(st.sampled_from(reachable(above, deep=deep)))
     inner = kind.value_type if pa.types.is_list(kind) else kind
     of_list = inner is not kind
     position = draw(st.none() | st.integers(0, 1)) if of_list else None
