@@ -27,7 +27,7 @@ from whence.spark.instrument import groups
 
 WORDS = ("good", "day", "BTS", "coffee", "data", "spark", "rain", "late", "again", "hello")
 PADDING = 200
-BYTES = {"json": 6_800, "parquet": 950}  # of a tweet, about
+BYTES = {"json": 5_070, "parquet": 1_070}  # of a tweet, about
 
 
 def tweets(spark: SparkSession, rows: int, seed: int = 7) -> DataFrame:

@@ -85,6 +85,61 @@ def test_other_files(workshop: Workshop, kind: str) -> None:
     check(workshop, reader.load(str(folder)), "items")
 
 
+# Pipelines over t(k, v, w, x, y), and the columns that they have a use for.
+USES = {
+    "handed on and dropped": (
+        "SELECT k, s FROM (SELECT *, v || w AS s FROM (SELECT *, 1 AS one FROM t))",
+        ["k", "v", "w"],
+    ),
+    "looked at by a filter and a sort": (
+        "SELECT k FROM (SELECT * FROM t WHERE v <> 'z' ORDER BY w)",
+        ["k", "v", "w"],
+    ),
+    "a condition of what is not asked for": (
+        "SELECT k FROM (SELECT *, CASE WHEN v = 'a' THEN w END AS c FROM t)",
+        ["k", "v", "w"],
+    ),
+    "renamed twice": ("SELECT c AS d FROM (SELECT x AS c, y AS d FROM t)", ["x"]),
+    "compared as a whole": (
+        "SELECT k FROM ((SELECT k, v, w FROM t) EXCEPT SELECT 7, 'a', 'b')",
+        ["k", "v", "w"],
+    ),
+    "a union's columns by position": (
+        "SELECT k FROM (SELECT * FROM t UNION ALL SELECT * FROM t)",
+        ["k", "v", "w", "x", "y"],
+    ),
+    "unnested": ("SELECT k, i FROM (SELECT *, explode(array(v, w)) AS i FROM t)", ["k", "v", "w"]),
+    "joined": (
+        "SELECT a.k FROM (SELECT *, x AS j FROM t) a JOIN (SELECT *, v AS q FROM t) b ON j = b.x",
+        ["k", "x"],
+    ),
+    "a window": (
+        "SELECT k, n FROM (SELECT *, sum(x) OVER (PARTITION BY v ORDER BY y) AS n FROM t)",
+        ["k", "v", "x", "y"],
+    ),
+    "no column at all": ("SELECT count(*) AS n FROM (SELECT *, v || w AS s FROM t)", ["v", "w"]),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_snapshot_has_the_columns_that_are_of_use(workshop: Workshop, name: str) -> None:
+    rows = [{"k": i, "v": "ab"[i % 2], "w": "c", "x": i % 3, "y": -i} for i in range(5)]
+    frame = workshop.session.createDataFrame(rows, "k int, v string, w string, x int, y int")
+    path = str(workshop.folder())
+    frame.coalesce(1).write.json(path)
+    read = workshop.session.read.schema(frame.schema).json(path)
+    read.createOrReplaceTempView("t")
+    query, columns = USES[name]
+    asked = workshop.session.sql(query)
+    plain = asked.collect()
+    for mode in ("eager", "lazy"):
+        run = whence.capture(asked, archive=workshop.folder(), mode=mode, progress=False)
+        assert_output(run, asked, plain, False, mode)
+        trace = run.trace()
+        assert {c for source in trace for c in trace[source].columns} == set(columns), mode
+        assert [len(trace[source]) for source in trace] == [len(rows)]
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 def test_a_pipeline_that_looks_at_the_metadata_of_files(

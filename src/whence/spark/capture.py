@@ -21,6 +21,7 @@ from whence.algebra.witness import (
     Witness,
 )
 from whence.plan import Operator, Source
+from whence.plan.live import live_columns
 from whence.spark import rebuild
 from whence.spark.cuts import OPAQUE, find_cut, replaced
 from whence.spark.files import stat
@@ -256,7 +257,7 @@ class Capture:
         The lazy mode reads what lies in files as it is, so these need none.
         """
         maker, found = self._maker, read.found
-        needed = set() if all(f.is_kept for f in found.values()) else _needed(self._gateway, read)
+        needed = {} if all(f.is_kept for f in found.values()) else _needed(self._gateway, read)
         kept = maker.kept(found, needed)
         leaves: dict[str, Traced] = {}
         inputs: dict[str, str] = {}
@@ -406,26 +407,18 @@ def _with_own_name(stored: Stored, taken: list[str]) -> Stored:
     return stored if name == stored.name else replace(stored, name=name)
 
 
-# They take their inputs' columns by position, or all of them.
-_POSITIONAL = (
-    ops.Union,
-    ops.Except,
-    ops.Intersect,
-    ops.MapBatches,
-    ops.MapGroups,
-    ops.MapCogroups,
-)
-
-
-def _needed(gateway: Gateway, read: Read) -> set[int]:
-    """The ids of all attributes that the pipeline looks at or gives."""
-    root = read.nodes[read.operator.id]
-    everything = gateway.attribute_ids(root.outputSet())
-    for op, part in read.parts():
-        everything |= gateway.referenced_ids(part)
-        if isinstance(op, _POSITIONAL):
-            for kid in gateway.items(part.children()):
-                everything |= gateway.attribute_ids(kid.outputSet())
-        for plan in gateway.items(part.subqueries()) if op.subqueries else []:
-            everything |= gateway.attribute_ids(plan.outputSet())
-    return everything
+def _needed(gateway: Gateway, read: Read) -> dict[str, set[int]]:
+    """For each source, the positions of the columns that the pipeline looks at or gives."""
+    live = live_columns(read.operator)
+    parts = [(op, part) for op, part in read.parts() if not isinstance(op, ops.Project)]
+    looked_at = {i for _, part in parts for i in gateway.referenced_ids(part)}
+    needed = {}
+    for source in ops.sources(read.operator):
+        own = gateway.output(read.found[source.id].node)
+        used = live.get(source.id, set())
+        needed[source.id] = {
+            i
+            for i, (column, attribute) in enumerate(zip(source.output, own, strict=True))
+            if column.number in used or attribute.exprId().id() in looked_at
+        }
+    return needed

@@ -124,20 +124,20 @@ class Leaves:
         self._shelf = shelf
         self._made: list[tuple[Found, set[int], tuple[Stored, str]]] = []
 
-    def kept(self, found: Mapping[str, Found], needed: set[int]) -> dict[str, list[int]]:
+    def kept(
+        self, found: Mapping[str, Found], needed: Mapping[str, set[int]]
+    ) -> dict[str, list[int]]:
         """The positions of the columns to snapshot, for each leaf.
 
-        `needed` are the ids of the attributes that the pipeline looks at. Leaves over the same
-        data keep the same columns, so that they are one dataset.
+        `needed` are those that the pipeline has a use for. Leaves over the same data keep the same
+        columns, so that they are one dataset.
         """
-        gateway = self._gateway
         result: dict[str, set[int]] = {}
         others: list[tuple[Found, set[int]]] = []
         for name, leaf in found.items():
             if leaf.is_kept:
                 continue
-            columns = enumerate(gateway.output(leaf.node))
-            own = {i for i, a in columns if a.exprId().id() in needed}
+            own = set(needed[name])
             shared = next((k for f, k in others if f.node.sameResult(leaf.node)), None)
             if shared is None:
                 others.append((leaf, own))
