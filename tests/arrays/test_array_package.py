@@ -133,6 +133,7 @@ def test_the_benchmark_measures() -> None:
     assert figures["extra_bytes_per_cell"] < 0.1
 
 
+@pytest.mark.full
 def test_memory_beyond_the_arrays_is_at_most_one_index() -> None:
     rng = np.random.default_rng(0)
     for name in ("sort", "maximum", "amax", "roll", "concatenate", "cumsum", "percentile"):

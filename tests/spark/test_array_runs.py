@@ -152,6 +152,7 @@ def test_the_command_line(spark, folder, tmp_path):
     assert "came out again" in told("check", "slopes", "--sample", "2")
 
 
+@pytest.mark.full
 def test_tracing_an_array_run_starts_no_spark(spark, folder, tmp_path):
     first = whence.capture(
         first_pipeline(spark, folder), archive=tmp_path, mode="eager", name="first"

@@ -349,6 +349,7 @@ def test_results_without_column_names(table, tmp_path, follow):
     assert ids(run.trace("id = 6")) == ([3, 6, 9] if follow else [0, 3, 6, 9, 12])
 
 
+@pytest.mark.full
 def test_witnesses_are_linear(spark, tmp_path):
     rows = 30_000
     source = str(tmp_path / "readings")

@@ -297,6 +297,7 @@ PIVOTS = {
 }
 
 
+@pytest.mark.full
 def test_lists_that_come_out_in_another_order(workshop: Any) -> None:
     """Spark promises no order of collected values: running again may give another."""
     session, partitions = workshop.session, "spark.sql.shuffle.partitions"

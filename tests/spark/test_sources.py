@@ -131,13 +131,12 @@ def test_a_snapshot_has_the_columns_that_are_of_use(workshop: Workshop, name: st
     read.createOrReplaceTempView("t")
     query, columns = USES[name]
     asked = workshop.session.sql(query)
-    plain = asked.collect()
-    for mode in ("eager", "lazy"):
-        run = whence.capture(asked, archive=workshop.folder(), mode=mode, progress=False)
-        assert_output(run, asked, plain, False, mode)
-        trace = run.trace()
-        assert {c for source in trace for c in trace[source].columns} == set(columns), mode
-        assert [len(trace[source]) for source in trace] == [len(rows)]
+    mode = MODES[list(USES).index(name) % len(MODES)]
+    run = whence.capture(asked, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, asked, asked.collect(), False, mode)
+    trace = run.trace()
+    assert {c for source in trace for c in trace[source].columns} == set(columns), mode
+    assert [len(trace[source]) for source in trace] == [len(rows)]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -151,7 +150,7 @@ def test_a_pipeline_that_looks_at_the_metadata_of_files(
     read = workshop.session.read.schema(SCHEMA).format(kind).load(str(folder))
     asked = read.where("_metadata.file_size > 0").select("k", "v", "_metadata.file_name")
     if mode == "auto":
-        asked = asked.groupBy("file_name").agg(F.max("v").alias("v"))
+        asked = asked.groupBy("file_name").agg(F.max("v").alias("v"), F.sum("k").alias("k"))
     run = whence.capture(asked, archive=workshop.folder(), mode=mode, progress=False)
     assert_output(run, asked, asked.collect(), False, mode)
     assert found(run.trace("v = 'c'")["items"])[-1] == {"k": 2, "v": "c"}
