@@ -117,14 +117,16 @@ class Sealed:
         """Nodes by attributes: `token`, `label`, `form`, `source`, and a `limit`."""
         return self.table.find(**attributes)
 
+    def nodes(self, ids: Sequence[int]) -> tuple[Node, ...]:
+        """Nodes by their ids, in order of them."""
+        return self._described(self._start(ids))
+
     def closure(
         self, nodes: Sequence[int], direction: Direction = "inputs", depth: int | None = None
     ) -> list[tuple[Node, int]]:
         """All nodes behind some nodes (or, `derived`, made from them), with their distance."""
         found = closure(self.table, self._start(nodes), direction, depth)
-        rows = self.table.engine.run(f"SELECT id, depth FROM {found} AS f ORDER BY depth, id")
-        described = self.table.describe([row[0] for row in rows])
-        return [(node, int(row[1])) for node, row in zip(described, rows, strict=True)]
+        return self.table.describe(found, "depth")
 
     def compare(self, left: Sequence[int], right: Sequence[int]) -> Divergence:
         """Common and divergent derivations of two sets of nodes."""
@@ -133,8 +135,7 @@ class Sealed:
         return Divergence(*parts)
 
     def _described(self, table: str) -> tuple[Node, ...]:
-        rows = self.table.engine.run(f"SELECT id FROM {table} AS t ORDER BY id")
-        return tuple(self.table.describe([row[0] for row in rows]))
+        return tuple(node for node, _ in self.table.describe(table))
 
     def _start(self, nodes: Sequence[int]) -> str:
         if not nodes:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from whence.spark.rerun import Input
 
-SMALL_BYTES = 64 << 20
+SMALL_BYTES = 512 << 20
 """So many bytes of datasets are sealed by DuckDB in this process; more than that by Spark."""
-SMALL_ROWS = 4_000_000
+SMALL_ROWS = 8_000_000
+"""So many rows; they take about 300 bytes of memory each."""
 SEEN_BYTES = 1 << 30
 """So many bytes of stored nodes and edges are looked through by DuckDB."""
 

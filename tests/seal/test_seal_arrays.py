@@ -67,7 +67,7 @@ def test_what_was_called_is_part_of_the_token(levels: Any, tmp_path: Path) -> No
         first = whence.capture(levels.orderBy("id"), archive=tmp_path / str(by))
         run = whence.capture_arrays(steps, first.array("v"), first.array("id"), by=by)
         run.seal()
-        return sorted(n.token for n in run.archive.sealed.table.describe(run.nodes()))
+        return sorted(n.token for n in run.archive.sealed.nodes(run.nodes()))
 
     assert not set(tokens(1.0)) & set(tokens(3.0))
 

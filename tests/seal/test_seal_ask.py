@@ -157,7 +157,7 @@ def test_space_and_forgetting(spark: Any, vault: Vault, tmp_path: Path) -> None:
     report = whence.verify_archive(place, tokens=True, expect=last)
     assert report.findings == []
     assert set(tokens(archive)) < before
-    gone = archive.sealed.table.describe(alone)
+    gone = archive.sealed.nodes(alone)
     assert {node.form for node in gone if not node.token} <= {"unknown", "source"}
     assert any(not node.token for node in gone)
     with pytest.raises(UnknownNameError):

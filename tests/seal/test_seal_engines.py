@@ -9,6 +9,7 @@ from seal_kit import SHAPES, write_sources
 
 import whence
 from whence import sealing
+from whence.trace.seal import duck
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -53,6 +54,20 @@ def both(spark: Any, folder: Path, queries: dict[str, str], mode: Any, bits: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealing, "SMALL_BYTES", -1)
         assert sealed(folder / "spark", bits=bits) == duck
+
+
+@pytest.mark.parametrize("bits", [64, 256])
+def test_entries_in_several_goes_give_the_same(spark: Any, tmp_path: Path, bits: int) -> None:
+    """Groups of many members are hashed by parts of them, one after another."""
+    spark.range(0, 300, 1, 2).selectExpr("id", "id % 3 AS g").write.parquet(str(tmp_path / "n"))
+    spark.read.parquet(str(tmp_path / "n")).createOrReplaceTempView("n")
+    query = "SELECT g, sum(id), collect_list(g % 2) FROM n GROUP BY g"
+    whence.capture(spark.sql(query), name="q", archive=tmp_path / "once", mode="eager")
+    shutil.copytree(tmp_path / "once", tmp_path / "often")
+    once = sealed(tmp_path / "once", bits=bits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duck, "_AT_ONCE", 50)
+        assert sealed(tmp_path / "often", bits=bits) == once
 
 
 def test_both_give_the_same(spark: Any, tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ def test_a_join_is_two_edges_and_a_projection_stores_nothing_new(
         ("join inner, sequence@0 = sequence@1", 0),
         ("join inner, sequence@0 = sequence@1", 1),
     ]
-    described = archive.sealed.table.describe([edge[0] for edge in found])
+    described = [archive.sealed.nodes([edge[0]])[0] for edge in found]
     assert [(node.token, node.text) for node in described] == [(R1, "ref[0]"), (S2, "input[1]")]
-    assert archive.sealed.table.describe([joined])[0].token == R1_S2
+    assert archive.sealed.nodes([joined])[0].token == R1_S2
     whence.capture(
         spark.sql(f"SELECT sequence FROM ({JOIN})"), name="two", archive=place, seal=True
     )

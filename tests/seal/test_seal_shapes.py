@@ -44,14 +44,14 @@ def test_modes_give_the_same_seal_over_the_output(
         spark.sql(SHAPES[name]), name=name, archive=tmp_path, mode="eager", seal=True
     )
     there = vault_tokens(sources, name)
-    here = [n.token for n in run.archive.sealed.table.describe(run.nodes())]
+    here = [n.token for n in run.archive.sealed.nodes(run.nodes())]
     assert sorted(here) == there
 
 
 def vault_tokens(vault: Vault, name: str) -> list[str]:
     archive = vault.archive
     nodes = archive.run(name).nodes()
-    return sorted(node.token for node in archive.sealed.table.describe(nodes))
+    return sorted(node.token for node in archive.sealed.nodes(nodes))
 
 
 def test_equal_members_are_one_edge_that_counts_them(spark: Any, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # A checkpoint of a union can fail over constraints, which are of no use here.
     "spark.sql.constraintPropagation.enabled": "false",
+    # The JVM does not compile larger methods, and spelling a row of many columns is one.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 

@@ -171,19 +171,23 @@ class PTable:
         row = self.ranges[position]
         return (row, node - row.start) if node < row.start + max(row.count, 1) else None
 
-    def describe(self, ids: Sequence[int]) -> list[Node]:
-        """Nodes by id, in the order given."""
-        listed = ", ".join(str(int(i)) for i in ids) or "NULL"
+    def describe(self, table: str, depth: str = "0") -> list[tuple[Node, int]]:
+        """The nodes that a table has the `id` of, by depth and id; what their depth is, as SQL."""
         rows = self.engine.run(
-            f"SELECT id, label, lower(hex(digest)) FROM {self.nodes} AS n WHERE id IN ({listed})"
+            f"SELECT t.id, coalesce(n.label, 0), coalesce(lower(hex(n.digest)), ''), t.depth "
+            f"FROM (SELECT id, {depth} AS depth FROM {table} AS t) AS t "
+            f"LEFT JOIN {self.nodes} AS n ON n.id = t.id ORDER BY t.depth, t.id"
         )
-        known = {row[0]: (row[1], row[2]) for row in rows}
-        return [self._node(i, *known.get(i, (0, ""))) for i in ids]
+        return [(self._node(*row[:3]), int(row[3])) for row in rows]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """What labels say, for people."""
+        return {number: words(row.text) for number, row in self.labels.items()}
 
     def _node(self, node: int, label: int, token: str) -> Node:
         if label:
-            row = self.labels[label]
-            return Node(node, token, row.form, words(row.text))
+            return Node(node, token, self.labels[label].form, self._texts[label])
         place = self.located(node)
         if place is None:
             return Node(node, token, "unknown", "")
@@ -211,7 +215,7 @@ class PTable:
             numbers = [
                 row.number
                 for row in self.labels.values()
-                if (label is None or label.lower() in words(row.text).lower())
+                if (label is None or label.lower() in self._texts[row.number].lower())
                 and (form is None or row.form == form)
             ]
             tests.append(f"label IN ({', '.join(map(str, numbers)) or 'NULL'})")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
+from uuid import uuid4
 
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset
@@ -73,6 +74,14 @@ def _options(dataset: Dataset) -> str:
     return options
 
 
+def _spill_folder() -> str:
+    """Where DuckDB puts what memory does not hold: it makes the folder, and removes it.
+
+    By itself it would make one in the working folder.
+    """
+    return str(Path(tempfile.gettempdir(), f"whence-spill-{uuid4().hex}"))
+
+
 class Tables:
     """One DuckDB connection over an archive's datasets."""
 
@@ -80,7 +89,7 @@ class Tables:
         self.archive = archive
         import duckdb  # here, since opening an archive and listing runs does without it
 
-        self._connection = connection or duckdb.connect(":memory:")
+        self._connection = connection or duckdb.connect(config={"temp_directory": _spill_folder()})
         self._unreadable = (duckdb.IOException, duckdb.InvalidInputException)
         self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self._names = 0

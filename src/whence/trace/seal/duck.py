@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ import pyarrow.parquet as pq
 from whence.algebra.canonical import CHUNK, Dialect
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Dataset, merkle
+from whence.trace.seal.formulas import binary
 from whence.trace.seal.settings import ROW_ID, Kind
-from whence.trace.seal.sorted import sorted_bags
+from whence.trace.seal.sorted import add, begun
 from whence.trace.seal.work import CONTRIBUTES
 from whence.trace.tables import LOCATOR, Tables, local, text
 
 # As Spark writes them; parts of a file are small, so that a look-up can pass over them.
 _WRITTEN = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 100000"
+_AT_ONCE = 1_000_000
+"""So many entries of groups are put in order in memory."""
 _EMPTY: dict[Kind, str] = {
     "nodes": "0::BIGINT AS id, 0 AS label, ''::BLOB AS digest",
     "edges": "0::BIGINT AS input, 0 AS label, 0 AS index, 0::BIGINT AS derived, "
@@ -83,15 +86,24 @@ class DuckEngine:
         )
 
     def _hashed(self, entries: str, groups: str, label: str, name: str, token: str) -> Any:
-        """The full hash of each group, by its number, from one of the hashes of its entries."""
+        """The full hash of each group, by its number, from one of the hashes of its entries.
+
+        Many entries are put in order in several goes, each of some first bytes of their tokens.
+        """
+        hashes = begun(label, self._tables.count(groups))
+        goes = min(1 + self._tables.count(entries) // _AT_ONCE, 256)
+        bounds = [256 * go // goes for go in range(goes + 1)]
         byte = f"array_slice(e.{token}, 1, 1)"
-        order = ["g.g", *([] if name == token else ["b"]), "token", "contributes", "times"]
-        rows = self._tables.arrow(
-            f"SELECT g.g, {byte} AS b, e.{name} AS token, e.{CONTRIBUTES} AS contributes, e.times "
-            f"FROM {entries} AS e JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k "
-            f"ORDER BY {', '.join(order)}"
-        )
-        return pa.array(sorted_bags(rows, label), pa.binary())
+        order = ["g.g", *([] if name == token else ["b"]), "token", "contributes"]
+        for low, high in pairwise(bounds):
+            within = f"{byte} BETWEEN {binary(bytes([low]))} AND {binary(bytes([high - 1]))}"
+            rows = self._tables.arrow(
+                f"SELECT g.g, {byte} AS b, e.{name} AS token, e.{CONTRIBUTES} AS contributes, "
+                f"e.times FROM {entries} AS e JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k "
+                f"WHERE {within} ORDER BY {', '.join(order)}"
+            )
+            add(hashes, rows)
+        return pa.array([found.digest() for found in hashes], pa.binary())
 
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
         """Rows with an `id` in this order; and how many there are."""

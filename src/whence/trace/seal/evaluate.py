@@ -73,10 +73,13 @@ class Evaluator:
     # --- Scopes -----------------------------------------------------------------------------
 
     def scope(self, frame: str, derivation: Derivation) -> tuple[str, str, int]:
-        """The frame with the columns of a derivation, its nodes read off; the part; its level."""
+        """The frame with the columns of a derivation, its nodes read off; the part; its level.
+
+        It is computed once where nodes are read off it; where there are none, when it is used.
+        """
         scope = _Scope(frame, [])
         part, level = self._part(scope, derivation)
-        frame = self._work.keep("scope", scope.frame)
+        frame = self._work.keep("scope", scope.frame) if scope.nodes else scope.frame
         for node in scope.nodes:
             self._read_off(frame, node)
         self._work.levels = max(self._work.levels, level)
@@ -254,6 +257,7 @@ class Evaluator:
                 "ON m.p IS NOT DISTINCT FROM q.p)"
             )
             rows, part, level = self.scope(rows, derivation)
+            rows = self._work.keep("ranked", rows)
             return frames.hashes(self._hashes(bag), keys, rows, part, level)
         # Each member is evaluated once, however many groups it is in.
         told = [name(n) for n in (*shape.keys, *(test.field for test in shape.tests))]

@@ -85,6 +85,7 @@ class SealJob:
         known = {**self._leaves.tables, **self._tables}
         evaluator = Evaluator(self._work, step, nesting, known, self._leaves.few, self._levels)
         frame, part, level = evaluator.scope(rows, nesting.whole(shape))
+        frame = self._work.keep("step", frame)
         if step.lazy is not None:
             frame = self._paired(step, frame, part)
         columns = ", ".join(f"{part}{x} AS {x}" for x in self._work.suffixes)

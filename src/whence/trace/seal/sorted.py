@@ -9,32 +9,34 @@ import numpy as np
 import pyarrow as pa
 
 
-def sorted_bags(rows: Any, label: str) -> list[bytes]:
-    """The full hash of each group from an Arrow table of entries.
+def begun(label: str, groups: int) -> list[Any]:
+    """The hashes of so many groups, before any entry is added."""
+    start = hashlib.sha256(b"B" + bytes.fromhex(label))
+    return [start.copy() for _ in range(groups)]
 
-    They are in the order of the group's number (`g`), then of the first byte of the token (`b`),
-    then as their bytes are: the `token`, whether it `contributes`, how many `times`.
+
+def add(hashes: list[Any], rows: Any) -> None:
+    """Add entries to the hashes of their groups.
+
+    They are an Arrow table in the order of the group's number (`g`), then of the first byte of the
+    token (`b`), then as their bytes are: the `token`, whether it `contributes`, how many `times`.
+    All entries that begin with one byte are added at once, and lower bytes first.
     """
     if not rows.num_rows:
-        return []
+        return
     written = _written(rows)
     groups = rows.column("g").to_numpy()
     byte = _bytes(rows.column("b"))[:, 0]
-    new_group = np.diff(groups, prepend=groups[0] - 1) != 0
-    starts = np.flatnonzero(new_group | (np.diff(byte.astype(np.int16), prepend=-1) != 0))
+    is_start = np.diff(groups, prepend=-1) != 0
+    is_start |= np.diff(byte.astype(np.int16), prepend=-1) != 0
+    starts = np.flatnonzero(is_start)
     ends = np.append(starts[1:], len(groups))
     data, width = memoryview(written).cast("B"), written.shape[1]
-    start, found = b"B" + bytes.fromhex(label), []
-    whole = hashlib.sha256()
-    places = zip(starts.tolist(), ends.tolist(), new_group[starts].tolist(), strict=True)
-    for first, end, is_new in places:
-        if is_new:
-            whole = hashlib.sha256(start)
-            found.append(whole)
+    places = (starts, ends, groups[starts], byte[starts])
+    for first, end, group, start in zip(*(place.tolist() for place in places), strict=True):
         bucket = hashlib.sha256(b"b")
         bucket.update(data[first * width : end * width])
-        whole.update(byte[first : first + 1].tobytes() + bucket.digest())
-    return [each.digest() for each in found]
+        hashes[group].update(bytes([start]) + bucket.digest())
 
 
 def _written(rows: Any) -> Any:
