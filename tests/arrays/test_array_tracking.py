@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_oracle import matrix
+from pyspark import cloudpickle
 
 import whence.arrays as wa
 from whence.errors import ArrayError, SelectionError, UnknownNameError
@@ -581,3 +582,20 @@ def test_two_maps_of_one_file_are_doubted(tmp_path: Path) -> None:
         return y + 0
 
     assert wa.provenance(f(one, two)).grade == "superset"
+
+
+@wa.track
+def decayed(a: Any) -> Any:
+    out = np.zeros(len(a))
+    for i in range(len(a)):
+        out[i] = a[i] + (out[i - 1] / 2 if i else 0)
+    return out
+
+
+def test_a_function_that_was_called_can_be_sent_elsewhere() -> None:
+    """As Spark sends it to workers; what it recorded stays here."""
+    decayed(np.arange(50.0))
+    assert decayed.last is not None
+    sent = pickle.loads(cloudpickle.dumps(decayed))
+    assert sent.last is None
+    assert np.array_equal(sent(np.arange(3.0)), decayed(np.arange(3.0)))

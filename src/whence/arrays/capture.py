@@ -145,6 +145,10 @@ class TrackedFunction:
         self._names, self._rest = _parameters(function)
         self._named = len(self._names)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what the last call recorded: that can be large, and belongs to this process."""
+        return {**self.__dict__, "last": None}
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else partial(self, instance)
 
