@@ -86,6 +86,11 @@ def test_a_pipeline_through_numpy_and_back_is_traced_end_to_end(spark, folder, t
         assert trace.grade == "exact"
         behind[at] = ids(trace)
         assert behind[at] == [max(i for i in range(at) if i != 4), at]
+        asked = run.trace(whence.pattern(f"at = {at}, rise"))
+        assert asked.cell_grade == "exact"
+        found = asked.cells().to_pylist()
+        made = {(c["row"], c["path"]) for c in found if c["role"] == "contributing"}
+        assert made == {(at, "id"), *((i, c) for i in behind[at] for c in ("level", "weight"))}
     for source in range(ROWS) if mode == "eager" else [5]:
         moved = set()
         for column in ("level", "weight"):

@@ -188,6 +188,66 @@ def test_cells_name_rows_and_columns(table, tmp_path):
     assert {c["operator"] for c in found} == {"mapgroups-1"}
 
 
+def cells(trace):
+    """Row, column and role of all cells of the readings behind an answer."""
+    found = [c for c in trace.cells().to_pylist() if c["source"] == "readings"]
+    return {(c["row"], c["path"], c["role"]) for c in found}
+
+
+def test_patterns_go_through_functions(table, tmp_path):
+    """Only the cells that were used, and the keys of the rows that they are in."""
+    frame = applied(table, by_neighbours, "groups", CASES[0][2])
+    run = whence.capture(frame.selectExpr("id", "y * 2 AS z").where("z > -99"), archive=tmp_path)
+    trace = run.trace(whence.pattern("id = 6, z"))
+    assert (trace.grade, trace.cell_reasons) == ("exact", ())
+    assert cells(trace) == {
+        (6, "id", "contributing"),
+        (3, "n", "contributing"),
+        (9, "n", "contributing"),
+        *((row, "k", "influencing") for row in (3, 6, 9)),
+    }
+
+
+@pytest.mark.parametrize(("function", "kind", "schema"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_cells_that_move_a_row_are_among_its_cells(table, tmp_path, function, kind, schema):
+    run = whence.capture(applied(table, function, kind, schema), archive=tmp_path, mode="eager")
+    rows = table.toPandas()
+    known = {}
+    for row in range(ROWS):
+        trace = run.trace(f"id = {row}")
+        assert trace.cell_grade == "exact"
+        known[row] = {(at, path) for at, path, _ in cells(trace)}
+        assert not any(path == "x" for _, path in known[row])  # none of them looks at it
+    for source in range(ROWS):
+        for row in moved_by(rows, function, kind, source):
+            assert (source, "n") in known[row]
+
+
+def test_cells_of_two_sides(table, tmp_path):
+    grouped = table.where("id < 9").groupBy("k")
+    frame = table.groupBy("k").cogroup(grouped).applyInPandas(joined_sides, "id long, y long")
+    run = whence.capture(frame, archive=tmp_path, mode="eager")
+    trace = run.trace("id = 10")
+    assert trace.cell_grade == "exact"
+    assert {cell for cell in cells(trace) if cell[1] != "k"} == {
+        (10, "id", "contributing"),
+        (10, "n", "contributing"),
+        (4, "n", "contributing"),
+        (4, "id", "influencing"),  # the filter
+    }
+
+
+def test_cells_of_a_doubtful_row_are_all_that_the_function_took(table, tmp_path):
+    run = whence.capture(
+        applied(table, half_known, "groups", "id long, y long, rows long"), archive=tmp_path
+    )
+    trace = run.trace(whence.pattern("id = 6, y"))
+    assert trace.cell_grade == "superset"
+    paths = {path for _, path, _ in cells(trace)}
+    assert paths == {"id", "k", "x", "n"}
+    assert {row for row, _, _ in cells(trace)} == {0, 3, 6, 9, 12}
+
+
 def test_influence_is_told_apart(table, tmp_path):
     frame = applied(table, steered, "groups", "id long, y long")
     run = whence.capture(frame, archive=tmp_path)

@@ -28,6 +28,7 @@ from whence.plan import Operator
 from whence.plan.paths import Item as ItemStep
 from whence.plan.paths import Move
 from whence.trace.backward import Backward
+from whence.trace.cells.functions import FollowedCells, kept_columns
 from whence.trace.cells.marks import Mark, Passed, held, influences, moves_of, through
 from whence.trace.cells.members import MemberTables, union_of
 from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
@@ -74,7 +75,7 @@ class Walk:
             numbers = {view.plan.output[i].number: order_name(i) for i in orders}
             marks = [self._reordered(mark, scope, numbers.get(mark.column)) for mark in marks]
         else:
-            names = [quoted(name) for name in slots(shape)]
+            names = [quoted(name) for name in (*slots(shape), *kept_columns(view))]
             found = self._tables.near(dataset, names or ["1 AS __whence_none"], rows)
             sql = (
                 f"SELECT c.{ROW}, r.* EXCLUDE ({LOCATOR}) FROM ({found}) AS r "
@@ -330,7 +331,12 @@ class Walk:
             self._visit(view, child, inner, moved + looked)
 
     def _opaque(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
-        """A Python function over rows: everything in the rows that it took, as far as known."""
+        """A Python function over rows: what it was seen to do, or all in the rows that it took."""
+        followed = FollowedCells.of(self._tables, view, operator, scope)
+        if followed is not None:
+            for side in followed.sides(marks):
+                self._visit(view, side.child, side.scope, side.marks)
+            return
         self.reasons[f"{operator.id}: nobody sees into a Python function, all it reads counts"] = (
             None
         )
