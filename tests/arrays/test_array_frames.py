@@ -183,6 +183,18 @@ def through_a_list(pdf):
     return pd.DataFrame({"y": pdf["w"].to_numpy() + np.array(pdf["x"].tolist()[::-1])})
 
 
+def shifted(pdf):
+    """Whole numbers become fractions where some are missing, unless they are filled."""
+    return pd.DataFrame(
+        {
+            "before": pdf["n"].shift(1),
+            "after": pdf["x"].shift(-2),
+            "filled": pdf["n"].shift(2, fill_value=0),
+            "rise": pdf["w"] - pdf["w"].shift(1, fill_value=0.0),
+        }
+    )
+
+
 # The relation of these follows from positions, or from an order that small changes keep.
 EXACT = [
     reversed_rows,
@@ -205,6 +217,7 @@ EXACT = [
     quartiles,
     uses_numpy_lists,
     through_a_list,
+    shifted,
 ]
 
 

@@ -154,7 +154,7 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
             return TrackedColumn(self.tracked_[wanted])
         kind = self.dtype.kind
         source = self.tracked_
-        if kind in "iu":
+        if kind in "iu" and not isinstance(fill_value, int | np.integer):
             source = source.astype(np.float64)
         elif kind == "b":
             source = source.astype(object)
@@ -163,6 +163,15 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         taken = source[np.where(missing, 0, wanted)]
         taken[missing] = self.dtype.na_value if fill_value is None else fill_value
         return TrackedColumn(taken)
+
+    def shift(self, periods: int = 1, fill_value: Any = None) -> TrackedColumn:
+        """The cells so many rows further on; before them, missing ones."""
+        if not len(self) or not periods:
+            return self.copy()
+        places = np.arange(len(self)) - periods
+        inside = (places >= 0) & (places < len(self))
+        fill = None if fill_value is None or pd.isna(fill_value) else fill_value
+        return self.take(np.where(inside, places, -1), allow_fill=True, fill_value=fill)
 
     def copy(self) -> TrackedColumn:
         """The same cells in memory of their own."""
