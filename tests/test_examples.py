@@ -100,6 +100,7 @@ def test_the_example_traces_through_numpy(demo: Demo) -> None:
     for expected in (
         "weir    17",
         "The alarm of hour 17, exact: (levels[",
+        "levels   57 level",
         "3 of 3 alarms came out again.",
     ):
         assert expected in demo.printed

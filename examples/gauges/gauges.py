@@ -89,6 +89,10 @@ def main() -> int:
     cells = trace.array_cells().to_pandas()
     shown = cells[(cells.role == "contributing") & (cells.column == "rise")]
     print(shown[["run", "column", "input_row", "input_column"]].to_string(index=False))
+    asked = run.trace(whence.pattern("gauge = 'weir', hour = 17, rise"))
+    print(f"\nand in the source, {asked.grade}")
+    cells = asked.cells().to_pandas()
+    print(cells[cells.role == "contributing"][["source", "row", "path"]].to_string(index=False))
     touched = run.impact("levels", "gauge = 'mill' AND hour = 13").to_pylist()
     print(f"\nThe mill's reading of hour 13 has a say in {len(touched)} alarms.")
     check = run.check()
