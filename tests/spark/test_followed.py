@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import functions as F  # noqa: N812
 
 import whence
 import whence.arrays
@@ -235,6 +236,24 @@ def test_cells_of_two_sides(table, tmp_path):
         (4, "n", "contributing"),
         (4, "id", "influencing"),  # the filter
     }
+
+
+def test_cells_beside_rows_that_no_function_gave(spark, table, tmp_path):
+    """An outer join, a union, and items of one row: what was told goes with the row."""
+    made = applied(table, by_neighbours, "groups", CASES[0][2]).where("id < 9")
+    joined = table.selectExpr("id AS own").join(made, made["id"] == F.col("own"), "left")
+    listed = joined.select("own", F.explode(F.array("y")).alias("v"))
+    both = listed.unionByName(table.selectExpr("id + 100 AS own", "n AS v"))
+    run = whence.capture(both, archive=tmp_path, mode="eager")
+    trace = run.trace(whence.pattern("own = 6, v"))
+    assert (trace.cell_grade, trace.cell_reasons) == ("exact", ())
+    made = {cell[:2] for cell in cells(trace) if cell[2] == "contributing"}
+    assert made == {(6, "id"), (3, "n"), (9, "n")}
+    none = run.trace(whence.pattern("own = 9, v"))  # the join found nothing
+    assert none.cell_grade == "exact"
+    assert {cell[:2] for cell in cells(none) if cell[2] == "contributing"} == {(9, "id")}
+    other = run.trace(whence.pattern("own = 109, v"))
+    assert {cell[:2] for cell in cells(other)} == {(9, "id"), (9, "n")}
 
 
 def test_cells_of_a_doubtful_row_are_all_that_the_function_took(table, tmp_path):

@@ -69,7 +69,8 @@ class FollowedCells:
         wanted = {entry["slot"], entry["token"]} | ({doubt} if doubt is not None else set())
         if not wanted <= there or not _names_are_known(operator, entry):
             return None
-        unclear = f"{quoted(entry['slot'])} IS NULL"
+        # Where an outer join found no row, there is neither a call nor anything that it told.
+        unclear = f"{quoted(entry['token'])} IS NOT NULL AND {quoted(entry['slot'])} IS NULL"
         if doubt is not None:
             unclear += f" OR {quoted(doubt)} IS NOT NULL"
         ((count,),) = tables.run(f"SELECT count(*) FROM {scope.table} WHERE {unclear}")
