@@ -71,6 +71,24 @@ def test_a_chosen_value_is_that_of_the_rows_that_had_it(workshop, games, mode):
     )
 
 
+@pytest.mark.parametrize("mode", ["eager", "auto", "lazy"])
+def test_a_count_of_rows_looks_at_the_keys_of_all_of_them(workshop, games, mode):
+    """It is made of no cell, but each of its rows is there because of its key."""
+    counts = games.groupBy("team").agg(F.count("*").alias("c"))
+    team_a = [row for row, values in enumerate(ROWS) if values[0] == "a"]
+    found, trace = cells(workshop, counts, "team = 'a', c", mode)
+    assert trace.grade == "exact"
+    assert found == of(team_a, "team", BY)
+    found, _ = cells(workshop, counts, f"c = {len(team_a)}", mode)
+    assert found == of(team_a, "team", NEAR)
+    lists = games.groupBy("team").agg(F.collect_list("day").alias("days"), F.count("*").alias("c"))
+    found, _ = cells(workshop, lists.where("c > 3").select("days"), "days[1] = 2", mode)
+    assert found == of([1], "day", BY) | of(team_a, "team", NEAR)
+    joined = games.where("day = 3").select("name", "team").join(counts, "team")
+    found, _ = cells(workshop, joined.select("c"), "c", mode)
+    assert found == of(team_a, "team", NEAR) | of([2], "day", NEAR)
+
+
 def test_values_taken_by_another_column(workshop, games):
     frame = games.groupBy("team").agg(F.max_by("name", "points").alias("best"))
     found, trace = cells(workshop, frame, "team = 'b', best")

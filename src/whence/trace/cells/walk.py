@@ -446,7 +446,9 @@ class Walk:
         picked: list[Mark] = []
         items = {entry.column: entry for entry in members.collected}
         chosen = dict(members.chosen)
+        counted: list[Mark] = []
         for mark in values:
+            reached = len(picked) + len(below)
             flag = chosen.get(mark.column)
             calls = [call for call in operator.aggregates if call.column == mark.column]
             if flag is None and any(map(_picks, calls)):
@@ -469,11 +471,14 @@ class Walk:
                     for number, looked in influences(mark, move, operator.id)
                     if not number
                 ]
-        used = self._groups.used(members, values, picked)
+            if len(picked) + len(below) == reached:  # a count of rows is made of no cell of theirs
+                counted.append(self._groups.spread(mark, members.table))
+        made_of = picked + [mark for mark in counted if mark.contributing]
+        used = self._groups.used(members, values, made_of)
         below += picked
         for mark in keys:
             below += self._key_marks(operator, mark, used)
-        near = union_of(ROW, [used, *(m.table for m in below)])
+        near = union_of(ROW, [used, *(m.table for m in [*below, *counted])])
         narrowed = self._tables.table(
             "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
         )
