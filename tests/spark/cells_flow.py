@@ -401,6 +401,29 @@ def collect(key: str, value: str, name: str) -> Operator:
     )
 
 
+def counted(key: str, name: str) -> Operator:
+    """How many rows there are for each value of a column: made of no cell, but of all of them."""
+
+    def slow(table: Table) -> Table:
+        groups: dict[str, list[Row]] = {}
+        for row in table.rows:
+            groups.setdefault(repr(plain(row.columns[key])), []).append(row)
+        rows = []
+        for members in groups.values():
+            seen = [looking(m, m.columns[key]) for m in members]
+            looked = NONE.union(*(m.looked | m.keyed for m in seen))
+            own = nearer(merged([m.columns[key] for m in members]), looked)
+            count = Node(len(members), near=looked)
+            rows.append(Row({key: marked(own, item=False, shared=True), name: count}))
+        return Table({key: table.types[key], name: Simple("bigint")}, rows)
+
+    return Operator(
+        f"counted({key}, {name})",
+        lambda f: f.groupBy(F.col(f"`{key}`")).agg(F.count("*").alias(name)),
+        slow,
+    )
+
+
 def union(left: list[Operator], right: list[Operator]) -> Operator:
     """Both branches over the same rows."""
 
@@ -452,6 +475,7 @@ def _next(draw: Any, types: dict[str, Type], number: int) -> Operator:
     kinds = ["select", "pack", "present"]
     kinds += ["explode"] * 2 if lists else []
     kinds += ["collect"] * 2 if keys and len(types) > 1 else []
+    kinds += ["counted"] if keys else []
     kinds += ["upper", "union"] if texts else []
     place = st.sampled_from(found)
     match draw(st.sampled_from(kinds)):
@@ -472,6 +496,8 @@ def _next(draw: Any, types: dict[str, Type], number: int) -> Operator:
             key = draw(st.sampled_from(keys))
             value = draw(st.sampled_from([n for n in types if n != key]))
             return collect(key, value, name)
+        case "counted":
+            return counted(draw(st.sampled_from(keys)), name)
         case _:
             return union(*(draw(_branch(types, name)) for _ in range(2)))
 
