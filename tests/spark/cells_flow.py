@@ -363,15 +363,20 @@ def explode(place: Place, name: str) -> Operator:
     )
 
 
+def grouped(table: Table, key: str) -> list[list[Row]]:
+    """The rows with each value of a column."""
+    groups: dict[str, list[Row]] = {}
+    for row in table.rows:
+        groups.setdefault(repr(plain(row.columns[key])), []).append(row)
+    return list(groups.values())
+
+
 def collect(key: str, value: str, name: str) -> Operator:
     """The values of a column that are there, listed by another."""
 
     def slow(table: Table) -> Table:
-        groups: dict[str, list[Row]] = {}
-        for row in table.rows:
-            groups.setdefault(repr(plain(row.columns[key])), []).append(row)
         rows = []
-        for members in groups.values():
+        for members in grouped(table, key):
             # What was looked at for each member, its key among it.
             seen = [looking(m, m.columns[key]) for m in members]
             looked = [m.looked | m.keyed for m in seen]
@@ -405,11 +410,8 @@ def counted(key: str, name: str) -> Operator:
     """How many rows there are for each value of a column: made of no cell, but of all of them."""
 
     def slow(table: Table) -> Table:
-        groups: dict[str, list[Row]] = {}
-        for row in table.rows:
-            groups.setdefault(repr(plain(row.columns[key])), []).append(row)
         rows = []
-        for members in groups.values():
+        for members in grouped(table, key):
             seen = [looking(m, m.columns[key]) for m in members]
             looked = NONE.union(*(m.looked | m.keyed for m in seen))
             own = nearer(merged([m.columns[key] for m in members]), looked)

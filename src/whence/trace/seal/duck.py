@@ -94,7 +94,7 @@ class DuckEngine:
         goes = min(1 + self._tables.count(entries) // _AT_ONCE, 256)
         bounds = [256 * go // goes for go in range(goes + 1)]
         byte = f"array_slice(e.{token}, 1, 1)"
-        order = ["g.g", *([] if name == token else ["b"]), "token", "contributes"]
+        order = ["g.g", *([] if name == token else ["b"]), "token", "contributes", "times"]
         for low, high in pairwise(bounds):
             within = f"{byte} BETWEEN {binary(bytes([low]))} AND {binary(bytes([high - 1]))}"
             rows = self._tables.arrow(
