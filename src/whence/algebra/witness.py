@@ -63,12 +63,24 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedSlot:
+    """Where a slot lies in a member that is one number; of a locator, `rows` bits are the row's."""
+
+    name: str
+    kind: Literal["locator", "number", "flag"]
+    low: int
+    bits: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """Every member of a listed group is used; members hold the slots of `element`.
 
     `flags` are boolean fields of a member: it contributes where one of them is true, and only
     influences otherwise. Without flags every member contributes. `chosen` pairs columns whose value
-    is that of some members with the flag that tells which.
+    is that of some members with the flag that tells which. With `packed` a member is one number,
+    which has all of its slots in it (`whence.algebra.packing`).
     """
 
     slot: str
@@ -77,12 +89,18 @@ class Members:
     flags: tuple[str, ...] = ()
     collected: tuple[Collected, ...] = ()
     chosen: tuple[tuple[int, str], ...] = ()
+    packed: tuple[PackedSlot, ...] = ()
 
     @property
     def is_bare(self) -> bool:
         """Whether the list holds a member's only slot as it is, not in a struct."""
-        extra = self.flags or any(c.field for c in self.collected)
+        extra = self.flags or self.packed or any(c.field for c in self.collected)
         return not extra and len(slots(self.element)) == 1
+
+    @property
+    def bare_slot(self) -> str:
+        """The only slot of a member that is bare."""
+        return slots(self.element)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +282,7 @@ def to_json(shape: Witness) -> dict[str, Any]:
             return {"kind": "product", "parts": [to_json(part) for part in parts]}
         case Choice(slot, branches):
             return {"kind": "choice", "slot": slot, "branches": [to_json(b) for b in branches]}
-        case Members(slot, operator, element, flags, collected, chosen):
+        case Members(slot, operator, element, flags, collected, chosen, packed):
             return {
                 "kind": "members",
                 "slot": slot,
@@ -273,6 +291,7 @@ def to_json(shape: Witness) -> dict[str, Any]:
                 "flags": list(flags),
                 "collected": [[c.column, c.field, c.of_set] for c in collected],
                 "chosen": [list(pair) for pair in chosen],
+                "packed": [[p.name, p.kind, p.low, p.bits, p.rows] for p in packed],
             }
         case Group(slot, operator, columns):
             found = {"kind": "group", "slot": slot, "operator": operator}
@@ -302,6 +321,7 @@ def from_json(data: Mapping[str, Any]) -> Witness:
                 flags=tuple(data["flags"]),
                 collected=tuple(Collected(*c) for c in data["collected"]),
                 chosen=tuple((column, flag) for column, flag in data["chosen"]),
+                packed=tuple(PackedSlot(*p) for p in data.get("packed", ())),
             )
         case "group":
             return Group(data["slot"], data["operator"], tuple(data.get("columns", ())))

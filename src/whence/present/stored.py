@@ -51,8 +51,8 @@ def _locator_columns(shape: Witness) -> set[str]:
     """The slots that hold locators, and the lists that hold them bare."""
     names = {part.slot for part in walk(shape) if isinstance(part, Row)}
     for part in walk(shape):
-        if isinstance(part, Members) and part.is_bare:
-            names |= {part.slot} if set(slots(part.element)) <= names else set()
+        if isinstance(part, Members) and (part.is_bare or part.packed):
+            names |= {part.slot} if names & set(slots(part.element)) else set()
     return names
 
 

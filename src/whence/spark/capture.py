@@ -15,11 +15,8 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 
 from whence import plan as ops
-from whence.algebra.witness import (
-    Group,
-    GroupShape,
-    Witness,
-)
+from whence.algebra.packing import OVERFLOW, Extent
+from whence.algebra.witness import Group, GroupShape, Row, Witness, slots, walk
 from whence.plan import Operator, Source
 from whence.plan.live import live_columns
 from whence.spark import rebuild
@@ -29,6 +26,7 @@ from whence.spark.followed import CellSlots, Follow
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.joins import untraced
+from whence.spark.instrument.traced import Policy
 from whence.spark.members import ROOT, find_members
 from whence.spark.normalise import normalise, plan_text, settle
 from whence.spark.opaque import Noted, group_shape, members_frame, opaque
@@ -184,8 +182,11 @@ class Capture:
         if isinstance(operator, OPAQUE):
             mode = "eager"
         leaves, inputs, datasets = self._leaves(read, mode)
-        rows = {source: self._rows_of(datasets, inputs[source]) for source in inputs}
-        context = Context(gateway, "list" if mode == "eager" else "key", leaves, rows)
+        read_from = {source: _with_id(datasets, inputs[source]) for source in inputs}
+        rows = {source: stored.rows for source, stored in read_from.items()}
+        extents = {source: _extent(stored) for source, stored in read_from.items()}
+        policy: Policy = "list" if mode == "eager" else "key"
+        context = Context(gateway, policy, leaves, rows, extents)
         noted: tuple[Noted, ...] = ()
         exact: tuple[str, ...] = ()
         doubts: dict[str, str] = {}
@@ -209,7 +210,15 @@ class Capture:
         columns = traced.plan.output().take(width) if others else node.output()
         fields = json.loads((traced.plan if others else node).schema().json())["fields"][:width]
         with gateway.beside(lambda: _described(gateway, operator, node)) as described:
-            output = self._write(traced, columns, fields, schema)
+            try:
+                output = self._write(traced, columns, fields, schema)
+            except Exception as error:
+                if OVERFLOW not in str(error):
+                    raise
+                self._progress("running the pipeline again, with wider locators")
+                context = Context(gateway, policy, leaves, rows)
+                traced = instrument(context, operator, node)
+                output = self._write(traced, columns, fields, schema)
             groups = self._noted(noted, output)
             scopes = dict(context.scopes)
             if mode == "eager":
@@ -244,10 +253,6 @@ class Capture:
             return gateway.project(part.output(), leaves[op.id].plan)
 
         return rebuild.with_leaves(gateway, read.operator, node, leaf) if leaves else node
-
-    @staticmethod
-    def _rows_of(datasets: list[Stored], dataset_id: str) -> int | None:
-        return next((d.rows for d in datasets if d.id == dataset_id), None)
 
     def _leaves(
         self, read: Read, mode: Mode
@@ -287,16 +292,22 @@ class Capture:
             slots = [gateway.alias(gateway.literal(True), "__whence_row")]
         plan = gateway.project(columns, traced.plan, slots)
         properties = {"columns": names, "physical": physical}
-        return self._written(plan, "output", "output", schema, properties)
+        return self._written(plan, "output", "output", schema, properties, traced.shape)
 
     def _written(
-        self, plan: Plan, kind: Literal["output", "group"], name: str, schema: str, properties: Any
+        self,
+        plan: Plan,
+        kind: Literal["output", "group"],
+        name: str,
+        schema: str,
+        properties: Any,
+        shape: Witness,
     ) -> Stored:
         gateway = self._gateway
         plan.setAnalyzed()
         frame = gateway.frame(plan)
         dataset, folder = self._shelf.new_folder()
-        gateway.write_parquet(frame, folder)
+        gateway.write_parquet(frame, folder, _without_dictionaries(shape))
         files, slot = own_files(gateway, folder)
         counts = [file.rows for file in files]
         return Stored(
@@ -335,7 +346,8 @@ class Capture:
                 listing = Context(gateway, "list", context.leaves)
                 plan, found = find_members(listing, op, part, group, bounds)
                 scopes.update({k: v for k, v in listing.scopes.items() if k not in scopes})
-                stored = self._written(plan, "group", group, "", {"group": group})
+                about = {"group": group}
+                stored = self._written(plan, "group", group, "", about, found.element)
                 done[group] = (found, stored)
                 holders.append((found.element, stored))
         return done
@@ -351,8 +363,9 @@ class Capture:
             frame = gateway.frame(gateway.read_parquet(output.location, schema))
             members = members_frame(frame, side)
             plan = members._jdf.queryExecution().analyzed()
-            stored = self._written(plan, "group", side.group, "", {"group": side.group})
-            done[side.group] = (group_shape(side), stored)
+            found, about = group_shape(side), {"group": side.group}
+            stored = self._written(plan, "group", side.group, "", about, found.element)
+            done[side.group] = (found, stored)
         return done
 
 
@@ -371,6 +384,28 @@ def _groups_of(operator: Operator) -> list[str]:
             return [f"{operator.id}/left", f"{operator.id}/right"]
         case _:
             return [operator.id, f"{operator.id}/scalar"]
+
+
+def _without_dictionaries(shape: Witness) -> dict[str, str]:
+    """Options of a Parquet file with a witness's slots: locators hardly repeat.
+
+    To look each of them up in a dictionary takes longer than all else that is done with it.
+    """
+    own = set(slots(shape))
+    locators = {part.slot for part in walk(shape) if isinstance(part, Row)} & own
+    return {f"parquet.enable.dictionary#{slot}": "false" for slot in sorted(locators)}
+
+
+def _with_id(datasets: list[Stored], dataset_id: str) -> Stored:
+    return next(dataset for dataset in datasets if dataset.id == dataset_id)
+
+
+def _extent(stored: Stored) -> Extent:
+    """How large a dataset's locators get."""
+    slots = [file.slot for file in stored.files] if len(stored.files) > 1 else [0]
+    counts = [file.rows for file in stored.files] if stored.files else [stored.rows]
+    rows = None if None in counts else max(count for count in counts if count is not None)
+    return Extent(max(slots).bit_length(), rows)
 
 
 def _size(stored: Stored) -> int:

@@ -17,7 +17,7 @@ from whence.spark.gateway import Gateway
 from whence.spark.stored import StoredFile
 
 _SPARK_SEED = 42
-_MAX_SALTS = 200
+_SALTS, _MAX_SALTS = 32, 200  # tried for each number of bits, and for the most
 
 
 def local_path(uri: str) -> Path | None:
@@ -72,7 +72,8 @@ def numbered(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], s
     """The files with their slots, and the SQL text that gives a row's slot from `_metadata`.
 
     The text has `{metadata}` where the metadata column's name goes. A single file has slot 0. With
-    more, the slot is a hash of the file's name that all files of the source differ in.
+    more, the slot is a hash of the file's name that all files of the source differ in, of as few
+    bits as can be, so that a slot takes little room where members are packed.
     """
     if len(uris) <= 1:
         return [StoredFile(uri, 0, *stat(gateway, uri)) for uri in uris], "0L"
@@ -81,17 +82,30 @@ def numbered(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], s
         field, texts = "file_name", names
     else:
         field, texts = "file_path", [uri.replace("file:///", "file:/") for uri in uris]
-    for salt in range(_MAX_SALTS):
-        slots = [slot_of(text, salt) for text in texts]
-        if len(set(slots)) == len(slots):
-            files = [
-                StoredFile(uri, slot, *stat(gateway, uri))
-                for uri, slot in zip(uris, slots, strict=True)
-            ]
-            return files, f"pmod(xxhash64('{salt}', {{metadata}}.{field}), {1 << SLOT_BITS}L)"
+    found = _distinct_slots(texts)
+    if found is not None:
+        salt, bits, slots = found
+        files = [
+            StoredFile(uri, slot, *stat(gateway, uri))
+            for uri, slot in zip(uris, slots, strict=True)
+        ]
+        return files, f"pmod(xxhash64('{salt}', {{metadata}}.{field}), {1 << bits}L)"
     raise UnsupportedError(
         f"a source of {len(uris)} files has too many files to number; compact it, or read fewer"
     )
+
+
+def _distinct_slots(texts: Sequence[str]) -> tuple[int, int, list[int]] | None:
+    """A salt and a number of bits with which all texts have slots of their own, and these."""
+    hashes: list[list[int]] = []
+    for bits in range((len(texts) ** 2 // 16).bit_length(), SLOT_BITS + 1):
+        for salt in range(_SALTS if bits < SLOT_BITS else _MAX_SALTS):
+            if salt == len(hashes):
+                hashes.append([hash_of(text, salt) for text in texts])
+            slots = [number % (1 << bits) for number in hashes[salt]]
+            if len(set(slots)) == len(slots):
+                return salt, bits, slots
+    return None
 
 
 def numbered_parts(gateway: Gateway, uris: Sequence[str]) -> tuple[list[StoredFile], str]:
@@ -120,7 +134,7 @@ def _part_number(name: str) -> int | None:
     return int(found[1]) if found and int(found[1]) < 1 << SLOT_BITS else None
 
 
-def slot_of(text: str, salt: int) -> int:
-    """What Spark's `pmod(xxhash64('salt', text), 2^23)` gives."""
+def hash_of(text: str, salt: int) -> int:
+    """What Spark's `xxhash64('salt', text)` gives, as a number that is not negative."""
     seed = xxhash.xxh64_intdigest(str(salt).encode(), _SPARK_SEED)
-    return xxhash.xxh64_intdigest(text.encode(), seed) % (1 << SLOT_BITS)
+    return xxhash.xxh64_intdigest(text.encode(), seed)

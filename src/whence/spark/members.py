@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name, slots
+from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
@@ -265,7 +265,7 @@ def _exploded(
     names = [str(key.name()) for key in keys]
     kept = [gateway.attribute(plan, name) for name in names]
     if shape.is_bare:
-        texts = [(slots(shape.element)[0], f"`{item}`")]
+        texts = [(shape.bare_slot, f"`{item}`")]
     else:
         inner = [n for n, _ in _element_fields(gateway, plan, item)]
         texts = [(name, f"`{item}`.`{name}`") for name in inner]

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from whence.algebra.witness import Group, Members, Witness, children, slots, walk
+from whence.algebra.witness import Group, Members, Witness, children, walk
 from whence.spark.files import local_path
 from whence.spark.gateway import Gateway, Plan, struct_of
 from whence.spark.literals import MAX_LITERALS, literal_rows
@@ -65,7 +65,7 @@ def _key_schemas(schema: StructType, shape: Witness, group: str) -> Iterator[Str
             kind = schema[slot].dataType
             item = kind.elementType
             if shape.is_bare:
-                item = StructType([StructField(slots(element)[0], item)])
+                item = StructType([StructField(shape.bare_slot, item)])
             yield from _key_schemas(item, element, group)
         case _:
             for child in children(shape):
@@ -103,7 +103,7 @@ def _key_queries(source: str, shape: Witness, group: str) -> Iterator[str]:
             yield f"SELECT {slot}.* FROM {source} WHERE {slot} IS NOT NULL"
         case Members(slot=slot, element=element):
             items = f"SELECT unnest({slot}) AS item FROM {source}"
-            fields = f"item AS {slots(element)[0]}" if shape.is_bare else "item.*"
+            fields = f"item AS {shape.bare_slot}" if shape.is_bare else "item.*"
             yield from _key_queries(f"(SELECT {fields} FROM ({items}))", element, group)
         case _:
             for child in children(shape):
@@ -130,7 +130,7 @@ def _key_frames(frame: DataFrame, shape: Witness, group: str) -> Iterator[DataFr
         case Members(slot=slot, element=element):
             if refers(element, group):
                 if shape.is_bare:
-                    inner = frame.select(F.explode(f"`{slot}`").alias(slots(element)[0]))
+                    inner = frame.select(F.explode(f"`{slot}`").alias(shape.bare_slot))
                 else:
                     inner = frame.select(F.inline(f"`{slot}`"))
                 yield from _key_frames(inner, element, group)

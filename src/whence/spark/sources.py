@@ -176,8 +176,9 @@ class Leaves:
         partitions = _partitions(relation)
         base = unquote(_base(found.uris, partitions) or found.location)
         schema = str(relation.schema().json())  # read with another one, it is another source
+        told = [text] if len(numbered) > 1 else []  # and with other slots, other locators
         return Stored(
-            id=fingerprint(["source", found.location, digest, schema]),
+            id=fingerprint(["source", found.location, digest, schema, *told]),
             kind="source",
             name=name,
             location=found.location,

@@ -29,7 +29,7 @@ from whence.errors import EngineError
 from whence.plan import Limit, Offset, Operator, Union, walk
 from whence.trace.engine import Engine
 from whence.trace.followed import doubts_of
-from whence.trace.steps import StepView, membership, step_view
+from whence.trace.steps import StepView, member_columns, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
 ROLE = "__whence_role"
@@ -139,11 +139,7 @@ class Backward:
     def _listed(self, shape: Members, scope: str) -> str:
         """The scope of the members in a list."""
         inner = f"SELECT unnest({quoted(shape.slot)}) AS m, {ROLE} FROM {scope}"
-        names = slots(shape.element)
-        if shape.is_bare:
-            columns = [f"m AS {quoted(names[0])}"]
-        else:
-            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
+        columns = member_columns(shape, slots(shape.element))
         role = _role([f"m.{quoted(flag)}" for flag in shape.flags])
         sql = f"SELECT {', '.join([*columns, role])} FROM ({inner})"
         return self._tables.table("members", sql)

@@ -21,7 +21,7 @@ from whence.algebra.witness import (
 )
 from whence.trace.backward import Backward
 from whence.trace.followed import doubts_of
-from whence.trace.steps import StepView, membership, step_view
+from whence.trace.steps import StepView, member_columns, membership, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
 
@@ -97,12 +97,8 @@ class Forward:
     def _member_test(
         self, view: StepView, shape: Members, scope: str, row: str, wanted: dict[str, str]
     ) -> str:
-        names = slots(shape.element)
         inner = f"SELECT {row} AS owner, unnest({quoted(shape.slot)}) AS m FROM {scope}"
-        if shape.is_bare:
-            columns = [f"m AS {quoted(names[0])}"]
-        else:
-            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in names]
+        columns = member_columns(shape, slots(shape.element))
         members = self._tables.table(
             "members",
             f"SELECT row_number() OVER () AS __whence_member, owner, {', '.join(columns)} "

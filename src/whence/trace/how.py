@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 from whence.algebra.expression import Atom, Expression, Zero, plus, times
 from whence.algebra.locators import ROW_BITS, ROW_MASK
+from whence.algebra.packing import member_values
 from whence.algebra.witness import (
     Choice,
     Group,
@@ -130,10 +131,7 @@ class How:
 
     def _shown(self, shape: Members, row: Mapping[str, Any]) -> tuple[list[Any], int]:
         """The members of a list that are shown, and how many more there are."""
-        items = row[shape.slot] or []
-        if shape.is_bare:
-            name = slots(shape.element)[0]
-            items = [{name: item} for item in items]
+        items = [member_values(shape, item) for item in row[shape.slot] or []]
         if shape.flags:
             items = [item for item in items if any(item[flag] for flag in shape.flags)]
         items = sorted(items, key=lambda item: _sort_key(item, slots(shape.element)))

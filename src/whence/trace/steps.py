@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from whence.algebra.witness import GroupShape, Witness, from_json, group_from_json
+from whence.algebra.packing import member_sql
+from whence.algebra.witness import GroupShape, Members, Witness, from_json, group_from_json
 from whence.archive import Run, Step
 from whence.plan import Operator
 from whence.plan import from_json as plan_from_json
@@ -65,3 +66,8 @@ def membership(group: GroupShape, key: str, member: str) -> str:
         for test in group.tests
     ]
     return " AND ".join(tests) or "true"
+
+
+def member_columns(shape: Members, names: Iterable[str]) -> list[str]:
+    """What to select for some slots and flags of a list's member `m`, each under its name."""
+    return [f"{member_sql(shape, name, quoted)} AS {quoted(name)}" for name in names]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import Collected, Members
+from whence.algebra.packing import pack, packed_sql
+from whence.algebra.witness import Collected, Members, PackedSlot
 from whence.plan import CHOOSING
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
@@ -120,7 +121,12 @@ def listed(
     flags = find_flags(gateway, operator, node)
     collections = find_collections(context, operator, node)
     fields = _item_fields(gateway, collections, members)
-    slot = gateway.alias(collect(gateway, [*members, *fields], flags), name)
+    packed = () if flags else _packed(context, child, members, fields, collections)
+    if packed:
+        child, member = _with_number(gateway, child, packed, [*members, *fields])
+        slot = gateway.alias(gateway.collect_list(member), name)
+    else:
+        slot = gateway.alias(collect(gateway, [*members, *fields], flags), name)
     results = [gateway.alias(m.result, gateway.fresh("r")) for f in flags for m in f.matches]
     sets = [
         (field, gateway.alias(c.result, gateway.fresh("r")))
@@ -140,11 +146,41 @@ def listed(
         flags=tuple(flag.name for flag in flags),
         collected=_collected(collections, fields),
         chosen=tuple((column, flag.name) for flag in flags for column in flag.columns),
+        packed=packed,
     )
     if not flags:
         return Traced(plan, {name: gateway.attribute(plan, name)}, shape)
     kept = [n for n, _ in (*members, *fields)]
     return _decided(context, plan, slot, results, flags, kept, shape)
+
+
+def _packed(
+    context: Context,
+    child: Traced,
+    members: Sequence[tuple[str, Any]],
+    fields: Sequence[tuple[str, Any]],
+    collections: Sequence[Collection],
+) -> tuple[PackedSlot, ...]:
+    """How a member's slots and fields are one number; not where a set's values are among them."""
+    if len(members) + len(fields) < 2 or any(c.of_set for c in collections):
+        return ()
+    names = [name for name, _ in members]
+    return pack(child.shape, names, [name for name, _ in fields], context.extents)
+
+
+def _with_number(
+    gateway: Gateway,
+    child: Traced,
+    packed: Sequence[PackedSlot],
+    values: Sequence[tuple[str, Any]],
+) -> tuple[Traced, Any]:
+    """The members with their number; in a projection, which Spark compiles, unlike lists."""
+    aliases = [gateway.alias(value, gateway.fresh("v")) for _, value in values]
+    texts = {name: f"`{a.name()}`" for (name, _), a in zip(values, aliases, strict=True)}
+    name = gateway.fresh("n")
+    plan = gateway.widened(child.plan, aliases)
+    plan = gateway.resolved_project(child.plan.output(), plan, [(name, packed_sql(packed, texts))])
+    return child.over(plan), gateway.attribute(plan, name)
 
 
 def find_collections(context: Context, operator: ops.Aggregate, node: Plan) -> list[Collection]:

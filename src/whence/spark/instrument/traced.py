@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from whence.algebra.packing import Extent
 from whence.algebra.witness import Group, Witness, product, slots
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
@@ -36,6 +37,7 @@ class Context:
     `policy` says what becomes of groups: `list` lists their members where that copies nothing, and
     `key` refers to them by key. `leaves` has the traced leaf of each source, by operator id, and
     `rows` how many rows it has, if that is known.
+    `extents` says how large the locators of each source get, where members may be packed by it;
     `groups` collects the operators whose groups are referred to by key, `scopes` the slots that
     tell the rows of each operator apart.
     """
@@ -44,6 +46,7 @@ class Context:
     policy: Policy
     leaves: Mapping[str, Traced]
     rows: Mapping[str, int | None] = field(default_factory=dict)
+    extents: Mapping[str, Extent] = field(default_factory=dict)
     groups: dict[str, Operator] = field(default_factory=dict)
     scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

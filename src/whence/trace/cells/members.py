@@ -16,7 +16,7 @@ from whence.trace.backward import ROLE, Backward
 from whence.trace.cells.marks import Mark, Passed, held
 from whence.trace.cells.scopes import Scope
 from whence.trace.places import ROW, Held, PlaceStep
-from whence.trace.steps import StepView, membership
+from whence.trace.steps import StepView, member_columns, membership
 from whence.trace.tables import Tables, quoted
 
 
@@ -49,12 +49,8 @@ class MemberTables:
 
     def listed(self, scope: Scope, shape: Members) -> str:
         """The members in lists: their own number, that of the group's row, and their place."""
-        names = slots(shape.element)
-        if shape.is_bare:
-            columns = [f"m AS {quoted(names[0])}"]
-        else:
-            extra = [*shape.flags, *(c.field for c in shape.collected if c.field)]
-            columns = [f"m.{quoted(name)} AS {quoted(name)}" for name in (*names, *extra)]
+        extra = [*shape.flags, *(c.field for c in shape.collected if c.field)]
+        columns = member_columns(shape, [*slots(shape.element), *extra])
         slot = quoted(shape.slot)
         return self._tables.table(
             "members",

@@ -76,16 +76,10 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """The members of a group: listed in the slot, or by the key in it (`group`)."""
+    """The members of a group: listed in a slot, or by the key in it."""
 
     label: Label
-    slot: str
-    operator: str
-    group: bool
-    element: Witness
-    flags: tuple[str, ...]
-    bare: bool = False
-    """Whether the list holds the members' only slot as it is, not in a struct."""
+    members: Members | Group
 
 
 Derivation = Empty | Leaf | Joint | Branch | Pick | Bag
@@ -137,8 +131,8 @@ class Nesting:
         match parts:
             case (Row(slot, source),) if source == op.id:
                 return Leaf(slot, self._inputs[source])
-            case (Members(slot, operator, element, flags) as listed,) if operator == op.id:
-                return Bag(self._label(op), slot, operator, False, element, flags, listed.is_bare)
+            case (Members(_, operator) as listed,) if operator == op.id:
+                return Bag(self._label(op), listed)
             case (Item(parent, slot, operator),) if operator == op.id:
                 return Pick(self._label(op), self._nest(op.children[0], _parts(parent)), slot)
             case (Choice(slot, branches),) if isinstance(op, ops.Union):
@@ -165,8 +159,7 @@ class Nesting:
         for part in own:
             side = part.operator.partition("/")[2] or "members"
             role = "" if alone and len(own) == 1 else side
-            bag = Bag(self._label(op, role), part.slot, part.operator, True, Nothing(), ())
-            nested.append(bag)
+            nested.append(Bag(self._label(op, role), part))
         calls = bool(self._code.get(op.id)) and not isinstance(op, ops.Aggregate)
         if len(nested) == 1 and not (calls and not own) and not (isinstance(op, _OPAQUE) and own):
             return nested[0]

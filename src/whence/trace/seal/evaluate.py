@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import assert_never
 
-from whence.algebra.witness import GroupShape, slots
+from whence.algebra.witness import Group, GroupShape, Members, slots
 from whence.plan.labels import Label
 from whence.trace.seal import frames
 from whence.trace.seal.bags import BagHashes
@@ -195,14 +195,16 @@ class Evaluator:
 
     def _bag(self, scope: _Scope, part: str, bag: Bag) -> tuple[str, int]:
         scope.frame = self._work.keep("frame", scope.frame)
-        slot = self._formulas.name(bag.slot)
-        if bag.group:
-            hashes, level = self._keyed(scope, bag)
+        slot = self._formulas.name(bag.members.slot)
+        on = f"x.{slot}"
+        if isinstance(bag.members, Group):
+            hashes, level = self._keyed(scope, bag, bag.members)
         else:
-            derivation = self._nesting.member(bag.operator, bag.element)
-            members, name, level = self.scope(self._listed(scope, bag), derivation)
+            on = f"x.{ROW_ID}"
+            derivation = self._nesting.member(bag.members.operator, bag.members.element)
+            listed = self._listed(scope, bag.members, derivation)
+            members, name, level = self.scope(listed, derivation)
             hashes = self._hashes(bag).of(members, name, level + 1)
-        on = f"x.{slot}" if bag.group else f"x.{ROW_ID}"
         bits, empty = self._work.settings.bits, self._formulas.empty_bag(bag.label.digest)
         blank = {"f": empty, "s": shortened(empty, bits)}
         there = f"x.{slot} IS NOT NULL AND {scope.where}"
@@ -218,32 +220,29 @@ class Evaluator:
         scope.nodes.append(_Node(part, self._label(bag), level + 1, ()))
         return part, level + 1
 
-    def _listed(self, scope: _Scope, bag: Bag) -> str:
+    def _listed(self, scope: _Scope, shape: Members, derivation: Derivation) -> str:
         """One row for each listed member, under the row that lists it."""
         name = self._formulas.name
-        names = slots(bag.element)
-        columns = [f"m AS {name(names[0])}"]
-        if not bag.bare:
-            columns = [f"(m).{name(inner)} AS {name(inner)}" for inner in names]
-        flags = " OR ".join(f"(m).{name(flag)}" for flag in bag.flags) or "true"
-        items = self._formulas.each_with_place(f"x.{name(bag.slot)}")
+        columns = self._formulas.members(shape, slots(shape.element))
+        flags = " OR ".join(f"(m).{name(flag)}" for flag in shape.flags) or "true"
+        items = self._formulas.each_with_place(f"x.{name(shape.slot)}")
         inner = f"SELECT x.{ROW_ID} AS k, {items} FROM {scope.frame} AS x WHERE {scope.where}"
-        if _lists(self._nesting.member(bag.operator, bag.element)):
+        if _lists(derivation):
             columns.append(f"CAST(k AS STRING) || '.' || CAST(__pos AS STRING) AS {ROW_ID}")
         columns.append(f"coalesce({flags}, false) AS {CONTRIBUTES}")
         return f"(SELECT k, {', '.join(columns)} FROM ({inner}) AS x)"
 
-    def _keyed(self, scope: _Scope, bag: Bag) -> tuple[str, int]:
+    def _keyed(self, scope: _Scope, bag: Bag, group: Group) -> tuple[str, int]:
         """The hashes of the groups that the frame refers to, by key."""
-        files, shape = self._step.groups(bag.operator)
-        name, slot = self._formulas.name, self._formulas.name(bag.slot)
+        files, shape = self._step.groups(group.operator)
+        name, slot = self._formulas.name, self._formulas.name(group.slot)
         keys = self._work.engine.table(
             "keys",
             f"SELECT DISTINCT x.{slot} AS k FROM {scope.frame} AS x "
             f"WHERE x.{slot} IS NOT NULL AND {scope.where}",
         )
         members = self._work.engine.members(files)
-        derivation = self._nesting.member(bag.operator, shape.element)
+        derivation = self._nesting.member(group.operator, shape.element)
         flags = " OR ".join(f"m.{name(flag)}" for flag in shape.flags) or "true"
         contributes = f"coalesce({flags}, false) AS {CONTRIBUTES}"
         own = [f"m.{name(inner)}" for inner in slots(shape.element)]
@@ -299,7 +298,7 @@ def _lists(derivation: Derivation) -> bool:
             return any(map(_lists, parts))
         case Pick(_, part):
             return _lists(part)
-        case Bag(group=group):
-            return not group
+        case Bag(members=members):
+            return isinstance(members, Members)
         case _:
             assert_never(derivation)

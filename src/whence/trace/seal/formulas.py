@@ -6,11 +6,13 @@ since that is what both can do with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from whence.algebra.canonical import Dialect, record_columns, row_sql
 from whence.algebra.locators import ROW_BITS, ROW_MASK
+from whence.algebra.packing import member_sql
+from whence.algebra.witness import Members
 from whence.archive import Dataset
 from whence.trace.seal.settings import FileRange, Scheme
 from whence.trace.tables import LOCATOR
@@ -74,6 +76,10 @@ class Formulas:
         if self._spark:
             return f"posexplode({items}) AS (__pos, m)"
         return f"generate_subscripts({items}, 1) AS __pos, unnest({items}) AS m"
+
+    def members(self, shape: Members, names: Iterable[str]) -> list[str]:
+        """What to select for some slots of a list's member `m`, each under its name."""
+        return [f"{member_sql(shape, n, self.name)} AS {self.name(n)}" for n in names]
 
     def sequence(self, first: str, last: str) -> str:
         """A list of all whole numbers between two."""

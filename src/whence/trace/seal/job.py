@@ -173,12 +173,9 @@ class SealJob:
                 locators = f"SELECT {name} AS locator FROM {rows} AS x WHERE {name} IS NOT NULL"
                 used.setdefault(step.inputs[source], []).append(locators)
             case Members(slot=slot, element=element):
-                names = [formulas.name(name) for name in slots(element)]
-                inner = [f"(m).{name} AS {name}" for name in names]
-                if shape.is_bare:
-                    inner = [f"m AS {names[0]}"]
+                inner = formulas.members(shape, slots(element))
                 items = f"(SELECT {formulas.each(formulas.name(slot))} AS m FROM {rows} AS x)"
-                if names:
+                if inner:
                     listed = f"(SELECT {', '.join(inner)} FROM {items} AS x)"
                     self._collect(step, element, listed, used, seen)
             case Group(_, operator):
