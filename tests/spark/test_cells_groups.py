@@ -191,6 +191,31 @@ def test_values_in_maps(workshop, games):
     assert (1, "marks{'k'}") not in found
 
 
+def test_entries_of_unnested_maps(workshop, games):
+    """A value is named by its key in the source, or by what a map was made of."""
+    rows = games.select("team", "day", F.explode("marks").alias("mark", "got"))
+    lists = rows.groupBy("team").agg(F.collect_list("got").alias("all"))
+    for frame, pattern in [(rows, "day = 2, mark = 'l', got = 3"), (lists, "all = 3")]:
+        found, trace = cells(workshop, frame, pattern)
+        assert trace.grade == "exact"
+        values = {cell for cell, role in found.items() if role == BY and "'" in cell[1]}
+        assert values == {(1, "marks{'l'}")}
+    made = games.select(
+        "team",
+        F.create_map(F.lit("z"), "points", F.lit("one"), F.lit(1), F.lit("b"), "day").alias("both"),
+    )
+    split = made.select("team", F.explode("both").alias("name", "value"))
+    found, trace = cells(workshop, split, "team = 'b', name = 'b', value = 1")
+    assert trace.grade == "exact"
+    assert {cell for cell, role in found.items() if role == BY} == {(4, "team"), (4, "day")}
+    kept = games.selectExpr("team", "day", "map_filter(marks, (k, v) -> v > 2) AS marks")
+    left = kept.select("team", "day", F.explode("marks").alias("mark", "got"))
+    found, trace = cells(workshop, left, "day = 2, got = 3")
+    assert trace.grade == "superset", "which entry of the source it was is not kept"
+    assert found[1, "marks{}"] == BY
+    assert not any("'" in path or "[" in path for _, path in found)
+
+
 def test_positions_of_unnested_items(workshop, games):
     frame = games.select("team", "day", F.posexplode("tags").alias("at", "tag"))
     found, trace = cells(workshop, frame, "team = 'a', day = 1, tag = 'q'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from whence.plan.paths import Step
 
@@ -12,10 +13,14 @@ ROW = "rid"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A step to an item or to a map's value whose position or key is in a column of a table."""
+    """A step whose position or key is in a column of a table.
+
+    It goes to an item of a list by its position, to a value of a map by its key, or to the value of
+    a map's entry by the entry's position, which stands for a key until something changes the map.
+    """
 
     column: str
-    of_map: bool = False
+    to: Literal["item", "value", "entry"] = "item"
 
 
 PlaceStep = Step | Held

@@ -96,8 +96,23 @@ def through(
         made = replace(
             mark, column=path.column, steps=steps, accessed=frozenset(accessed), moved=moved
         )
-        guessed = unknown and (move.how == "copied" or move.positions == "any")
+        lost = any(isinstance(p, Held) and p.to == "entry" for p in positions)
+        guessed = lost or (unknown and (move.how == "copied" or move.positions == "any"))
         yield Passed(made, path.input or 0, tests, item, guessed)
+
+
+def entry_number(operator: Operator, move: Move, key: str) -> int | None:
+    """Which entry of a map that an operator makes has a key; None if only the data tells."""
+    depth = move.output.steps.index(Value(key))
+    before = move.output.steps[:depth]
+    keys = dict.fromkeys(
+        step.key
+        for other in operator.moves
+        if other.output.column == move.output.column and other.output.steps[:depth] == before
+        for step in other.output.steps[depth : depth + 1]
+        if isinstance(step, Value)
+    )
+    return None if None in keys else list(keys).index(key)
 
 
 def influences(
@@ -147,10 +162,15 @@ def _steps(
         if place is None or (place == WITNESS and unnested is None):
             found.append(step)
             unknown = True
+        elif place == WITNESS:
+            assert unnested is not None
+            if isinstance(step, Value) and isinstance(unnested, Held):
+                found.append(Held(unnested.column, "entry"))
+            else:
+                found.append(unnested)
         else:
-            known = unnested if place == WITNESS else positions[place]
-            assert known is not None
-            found.append(known)
+            known = positions[place]
+            found.append(step if isinstance(known, Held) and known.to == "entry" else known)
     return tuple(found), unknown
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from whence.archive import Dataset
+from whence.errors import SourceChangedError
 from whence.plan.paths import Field, Item, Step, Value, quote, step_text
 from whence.trace.backward import Backward
 from whence.trace.cells.marks import Mark, held
@@ -14,7 +15,7 @@ from whence.trace.patterns.match import Matched
 from whence.trace.patterns.schema import Type, element, fields, kind, under
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView
-from whence.trace.tables import Tables, quoted, text
+from whence.trace.tables import LOCATOR, Tables, check_source, quoted, text
 
 
 class Cells:
@@ -62,12 +63,53 @@ class Cells:
         self.datasets.setdefault(dataset.id, dataset)
         mark = reached.mark
         start = _column_type(dataset, reached.column)
-        paths = [_path(reached.column, steps) for steps in _leaves(start, mark.steps)]
+        places, steps = self._by_key(dataset, reached, self._places(reached))
+        paths = [_path(reached.column, found) for found in _leaves(start, steps)]
         return (
             f"SELECT {text(dataset.id)} AS dataset, locator, unnest([{', '.join(paths)}]) AS path, "
             f"{str(mark.contributing).lower()} AS role, {_names(mark.accessed)} AS accessed_by, "
-            f"{_names(mark.moved)} AS moved_by FROM {self._places(reached)} AS m"
+            f"{_names(mark.moved)} AS moved_by FROM {places} AS m"
         )
+
+    def _by_key(
+        self, dataset: Dataset, reached: Reached, places: str
+    ) -> tuple[str, tuple[PlaceStep, ...]]:
+        """The same places, entries of maps being told by their keys, which the source has.
+
+        Where it is no longer what it was, they stay told by their positions.
+        """
+        steps = reached.mark.steps
+        entries = [i for i, s in enumerate(steps) if isinstance(s, Held) and s.to == "entry"]
+        if not entries:
+            return places, steps
+        try:
+            check_source(dataset)
+        except SourceChangedError:
+            return places, steps
+        value = "r.c"
+        number = entries[0]
+        for step in steps[:number]:
+            match step:
+                case Field(name):
+                    value += f".{quoted(name)}"
+                case Held(column, "item"):
+                    value += f"[m.{column} + 1]"
+                case Item(int(position)):
+                    value += f"[{position + 1}]"
+                case _:
+                    return places, steps
+        entry = steps[number]
+        assert isinstance(entry, Held)
+        key = Held(self._tables.fresh("k"), "value")
+        column = self._tables.column(dataset, _stored_name(dataset, reached.column))
+        rows = self._tables.at(dataset, [f"{column} AS c"], places)
+        found = self._tables.table(
+            "keys",
+            f"SELECT m.*, CAST(map_keys({value})[m.{entry.column} + 1] AS VARCHAR) AS {key.column} "
+            f"FROM {places} AS m JOIN ({rows}) AS r ON r.{LOCATOR} = m.locator",
+            dataset,
+        )
+        return found, (*steps[:number], key, *steps[number + 1 :])
 
     def _places(self, reached: Reached) -> str:
         """A table of the marked rows' locators and positions, each once; many marks share one."""
@@ -105,11 +147,15 @@ def cells_of(
     return Cells(tables, walk)
 
 
-def _column_type(dataset: Dataset, column: str) -> Type:
+def _stored_name(dataset: Dataset, column: str) -> str:
     properties = dataset.properties
     named = dict(zip(properties.get("columns", ()), properties.get("physical", ()), strict=True))
+    return str(named.get(column, column))
+
+
+def _column_type(dataset: Dataset, column: str) -> Type:
     stored = dict(fields(json.loads(dataset.schema)))
-    return stored.get(named.get(column, column), "?")
+    return stored.get(_stored_name(dataset, column), "?")
 
 
 def _leaves(start: Type, steps: tuple[PlaceStep, ...]) -> Iterator[tuple[PlaceStep, ...]]:
@@ -135,8 +181,10 @@ def _at(found: Type, steps: tuple[PlaceStep, ...]) -> Type:
                 found = element(found)
             case Value() if kind(found) == "map":
                 found = under(found)
-            case Held(_, of_map) if kind(found) == ("map" if of_map else "array"):
-                found = under(found) if of_map else element(found)
+            case Held(_, "item") if kind(found) == "array":
+                found = element(found)
+            case Held(_, "value" | "entry") if kind(found) == "map":
+                found = under(found)
             case _:
                 return "?"
     return found
@@ -147,7 +195,7 @@ def _path(column: str, steps: tuple[PlaceStep, ...]) -> str:
     parts = [text(quote(column))]
     for step in steps:
         match step:
-            case Held(name, True):
+            case Held(name, "value"):
                 parts += [text("{'"), f"m.{name}", text("'}")]
             case Held(name):
                 parts += [text("["), f"m.{name}", text("]")]

@@ -29,7 +29,15 @@ from whence.plan.paths import Item as ItemStep
 from whence.plan.paths import Move
 from whence.trace.backward import Backward
 from whence.trace.cells.functions import FollowedCells, kept_columns
-from whence.trace.cells.marks import Mark, Passed, held, influences, moves_of, through
+from whence.trace.cells.marks import (
+    Mark,
+    Passed,
+    entry_number,
+    held,
+    influences,
+    moves_of,
+    through,
+)
 from whence.trace.cells.members import MemberTables, union_of
 from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
 from whence.trace.places import ROW, Held, PlaceStep
@@ -188,7 +196,7 @@ class Walk:
             for move in moves or ():
                 self._note_choice(operator, move)
                 for passed in through(mark, move, operator.id, unnested):
-                    known = self._tested(operator, passed)
+                    known = self._tested(operator, move, passed)
                     found.setdefault(passed.input, []).append(known)
                 for number, looked in influences(mark, move, operator.id, unnested):
                     found.setdefault(number, []).append(looked)
@@ -210,16 +218,22 @@ class Walk:
             if move.positions != "same" and items - {None, ItemStep()}:
                 self._groups.unknown(operator)
 
-    def _tested(self, operator: Operator, passed: Passed) -> Mark:
+    def _tested(self, operator: Operator, move: Move, passed: Passed) -> Mark:
         """The mark, for those rows only whose positions the move is about."""
-        if passed.unknown:
+        unknown, found = passed.unknown, []
+        for step, value in passed.tests:
+            place: int | str | None = value
+            if step.to == "entry" and isinstance(value, str):
+                place = entry_number(operator, move, value)
+            unknown = unknown or place is None
+            if place is not None:
+                told = place if isinstance(place, int) else text(place)
+                found.append(f"{step.column} = {told}")
+        if unknown:
             self.reasons[f"{operator.id}: which items moved where is not known, all count"] = None
-        if not passed.tests:
+        if not found:
             return passed.mark
-        tests = " AND ".join(
-            f"{step.column} = {value if isinstance(value, int) else text(value)}"
-            for step, value in passed.tests
-        )
+        tests = " AND ".join(found)
         table = self._tables.table("mark", f"SELECT * FROM {passed.mark.table} WHERE {tests}")
         return replace(passed.mark, table=table)
 
@@ -459,7 +473,7 @@ class Walk:
                     if passed.input:
                         continue  # a subquery, which is the same for all members
                     item = items.get(mark.column)
-                    passed = replace(passed, mark=self._tested(operator, passed))
+                    passed = replace(passed, mark=self._tested(operator, move, passed))
                     one = self._groups.made(operator, members, passed, move.positions, item)
                     if flag is not None:
                         one, other = self._groups.divided(one, members, flag)

@@ -192,7 +192,7 @@ class Matcher:
                 if node.name is not None and node.edge == "child":
                     sql += f" WHERE {position} = {text(node.name)}"
                 keys.append(position)
-                return sql, (*done, Held(position, of_map=True))
+                return sql, (*done, Held(position, "value"))
             case _:
                 raise PatternError(f"a pattern cannot go into the keys of a map: {node_text(node)}")
 
