@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from whence.algebra.witness import Members, Row, Witness, slots, walk
@@ -41,22 +42,22 @@ def amounts(tables: Tables, dataset: Dataset, shape: Witness | None) -> Amounts:
     return Amounts(
         rows=int(total),
         witness_bytes=int(sum(b for path, b, _ in columns if path[0] in own)),
-        locators=int(
-            sum(n for path, _, n in columns if path[0] in own and _holds_locators(path, held))
-        ),
+        locators=int(sum(n * _held_in(path, held) for path, _, n in columns if path[0] in own)),
     )
 
 
-def _locator_columns(shape: Witness) -> set[str]:
-    """The slots that hold locators, and the lists that hold them bare."""
-    names = {part.slot for part in walk(shape) if isinstance(part, Row)}
+def _locator_columns(shape: Witness) -> dict[str, int]:
+    """The slots that hold locators, the lists that hold them bare or packed, and how many each."""
+    names = {part.slot: 1 for part in walk(shape) if isinstance(part, Row)}
     for part in walk(shape):
-        if isinstance(part, Members) and (part.is_bare or part.packed):
-            names |= {part.slot} if names & set(slots(part.element)) else set()
+        if isinstance(part, Members) and part.packed:
+            names[part.slot] = sum(field.kind == "locator" for field in part.packed)
+        elif isinstance(part, Members) and part.is_bare and part.bare_slot in names:
+            names[part.slot] = 1
     return names
 
 
-def _holds_locators(path: list[str], names: set[str]) -> bool:
-    """Whether a leaf column is one of them; a list's leaf lies two levels below its name."""
+def _held_in(path: list[str], names: Mapping[str, int]) -> int:
+    """How many locators are in a value of a leaf column, which a list has two levels below."""
     plain = [part for part in path if part not in ("list", "element", "bag", "array")]
-    return bool(plain) and plain[-1] in names
+    return names.get(plain[-1], 0) if plain else 0
