@@ -104,6 +104,9 @@ def test_too_many_slots_are_not_packed() -> None:
     element, extents = Product((A, B, Row("w3", "a"))), {"a": Extent(0), "b": Extent(0)}
     assert pack(element, ["w1", "w2", "w3"], [], extents) == ()
     assert pack(Product((A, B)), ["w1", "w2"], [], {"a": Extent(0)}) == ()
+    shared = Choice("b1", (A, Row("w1", "b")))
+    assert pack(shared, ["b1", "w1"], [], {"a": Extent(0)}) == ()
+    assert pack(shared, ["b1", "w1"], [], extents)
 
 
 @pytest.mark.parametrize("length", [3, 70_000])

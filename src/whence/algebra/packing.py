@@ -82,8 +82,8 @@ def pack(
 def _widths(element: Witness, extents: Mapping[str, Extent]) -> Iterable[tuple[str, _Width]]:
     """The slots of an element that can be packed, each with its width."""
     match element:
-        case Row(slot, source) if source in extents:
-            found = extents[source]
+        case Row(slot, source):
+            found = extents.get(source, Extent(_ROOM))
             known = None if found.rows is None else (found.rows + 1).bit_length()
             least, most = known or _LEAST["locator"], known or _MOST["locator"]
             yield slot, _Width("locator", least, most, found.slot_bits)
