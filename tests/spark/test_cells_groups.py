@@ -216,6 +216,30 @@ def test_entries_of_unnested_maps(workshop, games):
     assert not any("'" in path or "[" in path for _, path in found)
 
 
+def test_lists_and_maps_that_are_unnested_where_they_are_made(workshop, games):
+    one_of_two = F.when(F.col("points") > 6, F.col("day")).otherwise(F.size("grid"))
+    items = ["points", F.lit(0), F.size("tags"), one_of_two]
+    named = [part for i, item in enumerate(items) for part in (F.lit(f"v{i}"), item)]
+    frames = [
+        games.select("team", "day", F.posexplode(F.array(*items)).alias("at", "value")),
+        games.select("team", "day", F.explode(F.create_map(*named)).alias("at", "value")),
+    ]
+    for frame, first, last in zip(frames, ("0", "'v0'"), ("2", "'v2'"), strict=True):
+        own = {(0, "team"), (0, "day")}
+        found, trace = cells(workshop, frame, f"team = 'a', day = 1, at = {first}, value")
+        assert trace.grade == "exact"
+        assert {cell for cell, role in found.items() if role == BY} == {*own, (0, "points")}
+        found, trace = cells(workshop, frame, f"team = 'a', day = 1, at = {last}, value")
+        assert trace.grade == "exact"
+        assert {cell for cell, role in found.items() if role == BY} == {*own, (0, "tags")}
+    found, trace = cells(workshop, frames[0], "team = 'a', day = 1, at = 3, value")
+    assert trace.grade == "superset", "a choice is one, also in a list"
+    assert found[0, "points"] == NEAR
+    found, trace = cells(workshop, frames[0], "team = 'a', day = 1, at = 1, value")
+    assert trace.grade == "exact"
+    assert found == dict.fromkeys([(0, "team"), (0, "day")], BY)
+
+
 def test_positions_of_unnested_items(workshop, games):
     frame = games.select("team", "day", F.posexplode("tags").alias("at", "tag"))
     found, trace = cells(workshop, frame, "team = 'a', day = 1, tag = 'q'")

@@ -99,7 +99,8 @@ class Move:
     `places` has, for each input and then each influence, which position its open steps (`[]`, `{}`)
     have: that of the open step of this number in the output, that of the item which a generator
     took out (`WITNESS`), or any. If it is empty, they are those of the output in order where a
-    value is copied, and any where it is computed.
+    value is copied, and any where it is computed. `at` says that the move is about one item only of
+    those that a generator takes out, the one at this position.
     """
 
     output: Path
@@ -109,6 +110,7 @@ class Move:
     positions: Positions = "same"
     chosen: bool = False
     places: tuple[tuple[int | None, ...], ...] = ()
+    at: int | None = None
 
     def __str__(self) -> str:
         return move_text(self, str)
@@ -121,6 +123,8 @@ def move_text(move: Move, text: Callable[[Path], str]) -> str:
     line = f"{text(move.output)} <- {source[move.how]}"
     if move.influences:
         line += " by " + ", ".join(map(text, move.influences))
+    if move.at is not None:
+        line += f" at {move.at}"
     return line if move.positions == "same" else f"{line} [{move.positions}]"
 
 

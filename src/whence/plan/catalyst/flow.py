@@ -96,12 +96,35 @@ class Flow:
 
     def generated(self, output: Sequence[Column], generator: Node) -> tuple[Move, ...]:
         """How a generator makes its columns; positions come from the witness."""
+        rows = self._written_out(generator, len(output))
+        if rows:
+            return tuple(
+                replace(move, at=at)
+                for at, row in enumerate(rows)
+                for column, shape in zip(output, row, strict=True)
+                for move in _moves(_place(column), shape)
+            )
         made_of = self._generate(generator, len(output))
         return tuple(
             move
             for column, shape in zip(output, made_of, strict=True)
             for move in _moves(_place(column), shape)
         )
+
+    def _written_out(self, generator: Node, width: int) -> list[list[Shape]]:
+        """The rows of a generator over `array(a, b)` or `map('a', a)`, item by item."""
+        while generator.name == "GeneratorOuter":
+            generator = generator.children[0]
+        if generator.name not in ("Explode", "PosExplode"):
+            return []
+        match self._evaluator.shape(generator.children[0]):
+            case Array(items, listed=True):
+                rows: list[list[Shape]] = [[item] for item in items]
+            case Map(key, _, listed) if len(dict(listed)) == len(listed):
+                rows = [[key, value] for _, value in listed]
+            case _:
+                return []
+        return [[NOTHING] * (width - len(row)) + row for row in rows]
 
     def unnested(self, generator: Node) -> tuple[Path, ...]:
         """What a generator looks at to make rows: of an array or map only that an item is there."""
@@ -110,6 +133,11 @@ class Flow:
         if generator.name not in ("Explode", "PosExplode", "Inline"):
             return self.paths(generator.children)
         whole = self._evaluator.shape(generator.children[0])
+        match whole:
+            case Array(listed=True):
+                return ()
+            case Map(key, listed=listed) if listed:
+                return unique(paths_in(key))
         if self._is_map(generator.children[0], whole):
             return unique((*paths_in(shapes.key(whole)), *paths_in(shapes.value(whole))))
         return unique(paths_in(shapes.item(whole)))

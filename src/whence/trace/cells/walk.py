@@ -194,11 +194,14 @@ class Walk:
             if moves is None:
                 found.setdefault(_owner(operator, mark.column), []).append(mark)
             for move in moves or ():
+                own = self._taken_out(operator, move, mark, unnested)
+                if own is None:
+                    continue
                 self._note_choice(operator, move)
-                for passed in through(mark, move, operator.id, unnested):
+                for passed in through(own, move, operator.id, unnested):
                     known = self._tested(operator, move, passed)
                     found.setdefault(passed.input, []).append(known)
-                for number, looked in influences(mark, move, operator.id, unnested):
+                for number, looked in influences(own, move, operator.id, unnested):
                     found.setdefault(number, []).append(looked)
         everything = Mark(0, (), scope.table, False)
         for path in operator.decides:
@@ -218,6 +221,22 @@ class Walk:
             if move.positions != "same" and items - {None, ItemStep()}:
                 self._groups.unknown(operator)
 
+    def _taken_out(
+        self, operator: Operator, move: Move, mark: Mark, unnested: PlaceStep | None
+    ) -> Mark | None:
+        """The mark, for the rows of the item that a move of a generator is about; if any are."""
+        if move.at is None:
+            return mark
+        if not isinstance(unnested, Held):
+            self._note_positions(operator)
+            return mark
+        sql = f"SELECT * FROM {mark.table} WHERE {unnested.column} = {move.at}"
+        table = self._tables.table("mark", sql)
+        return replace(mark, table=table) if self._tables.count(table) else None
+
+    def _note_positions(self, operator: Operator) -> None:
+        self.reasons[f"{operator.id}: which items moved where is not known, all count"] = None
+
     def _tested(self, operator: Operator, move: Move, passed: Passed) -> Mark:
         """The mark, for those rows only whose positions the move is about."""
         unknown, found = passed.unknown, []
@@ -230,7 +249,7 @@ class Walk:
                 told = place if isinstance(place, int) else text(place)
                 found.append(f"{step.column} = {told}")
         if unknown:
-            self.reasons[f"{operator.id}: which items moved where is not known, all count"] = None
+            self._note_positions(operator)
         if not found:
             return passed.mark
         tests = " AND ".join(found)
