@@ -98,12 +98,13 @@ class Flow:
         """How a generator makes its columns; positions come from the witness."""
         rows = self._written_out(generator, len(output))
         if rows:
-            return tuple(
-                replace(move, at=at)
+            made = (
+                replace(move, at=at if move.inputs or move.influences else None)
                 for at, row in enumerate(rows)
                 for column, shape in zip(output, row, strict=True)
                 for move in _moves(_place(column), shape)
             )
+            return tuple(dict.fromkeys(made))
         made_of = self._generate(generator, len(output))
         return tuple(
             move
