@@ -34,7 +34,7 @@ from whence.trace.tables import LOCATOR, Tables
 if TYPE_CHECKING:
     import numpy as np
 
-    from whence.arrays.answers import Answer
+    from whence.arrays.frames.answers import Answer
 
     Array = np.ndarray[Any, Any]
 

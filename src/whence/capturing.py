@@ -75,16 +75,16 @@ def capture_function(
 
 def _follow() -> Follow:
     """What follows Python functions that use tracked arrays."""
-    from whence.arrays.uses import uses_arrays
+    from whence.arrays.frames.uses import uses_arrays
     from whence.spark.followed import Follow
 
     def groups(*args: Any) -> Any:
-        from whence.arrays.follow import follow_groups
+        from whence.arrays.frames.follow import follow_groups
 
         return follow_groups(*args)
 
     def batches(*args: Any) -> Any:
-        from whence.arrays.follow import follow_batches
+        from whence.arrays.frames.follow import follow_batches
 
         return follow_batches(*args)
 

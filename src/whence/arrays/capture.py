@@ -42,7 +42,7 @@ def tracked(array: Any, name: str = "a") -> TrackedArray:
         return array
     session = creation.current.get()
     if session is not None and session.frames:
-        from whence.arrays.column import unwrapped
+        from whence.arrays.frames.column import unwrapped
 
         array = unwrapped(array)
         if type(array) is TrackedArray:
@@ -156,7 +156,7 @@ class TrackedFunction:
         """What the function gives; `provenance` of it tells where its cells come from."""
         session = creation.current.get()
         if session is not None and session.frames:  # the columns of a frame are followed already
-            from whence.arrays.column import unwrapped
+            from whence.arrays.frames.column import unwrapped
 
             session.packages |= self._packages
             return self.function(*unwrapped(args), **unwrapped(kwargs))

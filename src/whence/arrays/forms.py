@@ -294,6 +294,14 @@ def everything(out_shape: Shape, in_shape: Shape) -> Form:
     return separable(out_shape, in_shape, [whole(n) for n in in_shape])
 
 
+def spans(out_shape: Shape, in_shape: Shape, lo: Ints, hi: Ints) -> Boxes:
+    """Of two arrays of one dimension: output cell i from the cells `lo[i] … hi[i]`, if any."""
+    rows = np.flatnonzero(lo <= hi)
+    out, one, two = (part.astype(np.int64)[:, None] for part in (rows, lo[rows], hi[rows]))
+    none = np.zeros_like(out)
+    return Boxes(out_shape, in_shape, out, out, none - 1, one, none, two, none)
+
+
 def gathered(out_shape: Shape, in_shape: Shape, index: Ints) -> Gather:
     """A `Gather` from 1-based positions in which 0 means no cell."""
     flat = np.asarray(index, dtype=np.int64) - 1

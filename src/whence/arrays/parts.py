@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from functools import partial
 
-from whence.arrays.cells import expand_limit
-from whence.arrays.forms import boxes, everything
+from whence.arrays.cells import Shape, expand_limit
+from whence.arrays.forms import Form, boxes, everything, separable, whole
 from whence.arrays.graph import Edge, Node, Role, leaves, ordered
 from whence.arrays.rowranges import Ranges, no_ranges, ranges_of
 from whence.arrays.walks import relate
@@ -27,6 +28,24 @@ def cell_by_cell(nodes: list[Node]) -> Node:
         edges.append(Edge(nodes[start], rule))
         start = stop + 1
     return Node(shape, edges, "cells")
+
+
+def one_for_each(nodes: Iterable[tuple[Node, str]]) -> Node:
+    """A cell for each array, which comes from all of its cells; each may have a doubt."""
+    listed = list(nodes)
+    shape = (len(listed),)
+    return Node(
+        shape,
+        [
+            Edge(node, partial(_in_one, shape, node.shape, at), False, doubt=doubt)
+            for at, (node, doubt) in enumerate(listed)
+        ],
+        "looked at",
+    )
+
+
+def _in_one(shape: Shape, in_shape: Shape, at: int) -> Form:
+    return separable(shape, in_shape, [whole(size) for size in in_shape], {0: (at, at)})
 
 
 def roles_in(node: Node) -> tuple[Role, ...]:

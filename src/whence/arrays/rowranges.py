@@ -89,6 +89,12 @@ def united(parts: list[Ranges]) -> Ranges:
     return Ranges(start // reach, start % reach, stop % reach)
 
 
+def for_every(rows: int, shared: Ranges) -> Ranges:
+    """The same ranges behind each of so many rows."""
+    out = np.repeat(np.arange(rows, dtype=np.int64), len(shared.lo))
+    return Ranges(out, np.tile(shared.lo, rows), np.tile(shared.hi, rows))
+
+
 def enclosing(ranges: Ranges) -> Ranges:
     """One range for each row, from its first to its last; takes what `united` gives."""
     if not len(ranges.out):

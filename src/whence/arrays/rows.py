@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.answers import Answer, Part, assembled
 from whence.arrays.capture import TrackedFunction, track
 from whence.arrays.forms import follow, separable, whole
+from whence.arrays.frames.answers import Answer, Part, assembled
 from whence.arrays.graph import Edge, Node, doubts, leaves
 from whence.arrays.parts import ROLES, cell_by_cell, ranges_between, roles_in
 from whence.arrays.provenance import Provenance

@@ -35,11 +35,12 @@ class Reach(IntEnum):
 class Session:
     """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
-    `frames` says that the arrays are columns of pandas frames, `changed` that an input was written
-    to, `reach` how far what was done tells about other sizes.
+    `frames` says that the arrays are columns of pandas frames, `counted` that their rows were
+    counted, `changed` that an input was written to, `reach` how far what was done tells about
+    other sizes.
     """
 
-    lasting = frames = changed = False
+    lasting = frames = counted = changed = False
     reach = Reach.FAR
 
     def __init__(

@@ -23,6 +23,19 @@ CELLS = {
     "role": "VARCHAR",
 }
 _ALL = "*"
+_RANGE = ("out", "side", "inp", "first", "last", "role")
+
+
+def ranges_sql(kept: str, rows: str) -> str:
+    """SQL for the ranges in the lists `cells` of rows, each beside some columns of its row.
+
+    A range is six numbers on end: an output column, the input (its side), an input column, the
+    first and last row of the call that it is about, and whether they contribute. A column may be
+    -1, "all of them".
+    """
+    fields = ", ".join(f"cells[i + {n}] AS {name}" for n, name in enumerate(_RANGE, 1))
+    numbered = f"SELECT *, unnest(range(0, len(cells), {len(_RANGE)})) AS i FROM {rows}"
+    return f"SELECT {kept}, {fields} FROM ({numbered})"
 
 
 def doubts_of(tables: Tables, view: StepView, chosen: str | None = None) -> list[str]:
@@ -87,15 +100,12 @@ class CellReader:
     def _ranges(self, output: Dataset, entry: Any, chosen: str) -> list[dict[str, Any]]:
         names = [quoted(entry["slot"]) + " AS cells", quoted(entry["token"]) + " AS token"]
         rows = self._tables.at(output, names, chosen)
-        fields = ("out", "side", "inp", "lo", "hi", "role")
-        picked = ", ".join(f"cells[i + {n}] AS {name}" for n, name in enumerate(fields[:-1], 1))
         # A cell of a row that is only looked at is only looked at as well.
-        role = f"cells[i + {len(fields)}] = 1 AND c.role AS role"
         sql = (
-            f"SELECT {LOCATOR} AS row, token, {picked}, {role} FROM (SELECT *, "
-            f"unnest(range(0, len(cells), {len(fields)})) AS i FROM ({rows})) "
-            f"JOIN {chosen} AS c ON c.locator = {LOCATOR} "
-            f"ORDER BY role DESC, row, out, side, inp, lo LIMIT {self._limit}"
+            f"SELECT r.* REPLACE (r.role = 1 AND c.role AS role) "
+            f"FROM ({ranges_sql(f'{LOCATOR} AS row, token', f'({rows})')}) AS r "
+            f"JOIN {chosen} AS c ON c.locator = r.row "
+            f"ORDER BY role DESC, row, out, side, inp, first LIMIT {self._limit}"
         )
         return list(self._tables.arrow(sql, output).to_pylist())
 
@@ -103,7 +113,7 @@ class CellReader:
         self, view: StepView, group: str, found: dict[str, Any]
     ) -> list[tuple[int, Expression]]:
         """The members in a range; many cells are made of the same ones."""
-        key = (view.run.id, group, *(str(found[name]) for name in ("token", "lo", "hi")))
+        key = (view.run.id, group, *(str(found[name]) for name in ("token", "first", "last")))
         if key not in self._known:
             self._known[key] = self._members(view, group, found)
         return self._known[key]
@@ -116,7 +126,7 @@ class CellReader:
         shape: GroupShape = view.groups[group][0]
         dataset = self._tables.archive.dataset(view.groups[group][1])
         names = [quoted(name) for name in (*slots(shape.element), "k0", RANK)]
-        where = f"k0 = '{found['token']}' AND {RANK} BETWEEN {found['lo']} AND {found['hi']}"
+        where = f"k0 = '{found['token']}' AND {RANK} BETWEEN {found['first']} AND {found['last']}"
         sql = f"{self._tables.rows(dataset, names, where)} ORDER BY {RANK} LIMIT {self._limit}"
         rows = self._tables.arrow(sql, dataset).to_pylist()
         expressions = self._how.read_all(view, shape.element, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,11 @@ def membership(group: GroupShape, key: str, member: str) -> str:
     return " AND ".join(tests) or "true"
 
 
-def member_columns(shape: Members, names: Iterable[str]) -> list[str]:
-    """What to select for some slots and flags of a list's member `m`, each under its name."""
-    return [f"{member_sql(shape, name, quoted)} AS {quoted(name)}" for name in names]
+def member_columns(
+    shape: Members, names: Iterable[str], name: Callable[[str], str] = quoted
+) -> list[str]:
+    """What to select for some slots and flags of a list's member `m`, each under its name.
+
+    `name` quotes a name, as DuckDB has it if not told otherwise.
+    """
+    return [f"{member_sql(shape, own, name)} AS {name(own)}" for own in names]

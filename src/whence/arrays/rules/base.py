@@ -67,7 +67,7 @@ def _is_loose(edges: list[Edge], op: str) -> bool:
 
 def _plain(session: Session, result: Any, edges: list[Edge], op: str) -> Any:
     """A result that is no array (a Python number, a string): its values have left."""
-    if isinstance(result, bool | int | float | complex | str | bytes):
+    if result is not None:
         for edge in edges:
             session.escape(edge.parent, op)
     return result

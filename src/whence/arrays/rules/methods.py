@@ -194,7 +194,7 @@ def _to_numpy(array: TrackedArray, *_: Any, **__: Any) -> Any:
     """What pandas puts into a frame: a tracked column in a followed call, else plain values."""
     if not array.session_.frames:
         return array.__array__()
-    from whence.arrays.column import in_column
+    from whence.arrays.frames.column import in_column
 
     return in_column(array)
 

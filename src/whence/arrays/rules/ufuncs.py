@@ -32,6 +32,7 @@ _PICKS: dict[np.ufunc, Pick] = {
 _BLOCK = 1 << 14  # cells that the inner caches hold of both operands and the result
 _IN_BLOCKS = 1 << 19  # fewer cells stay in the outer caches, and take less time as a whole
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
+_NUMPY = (np.ndarray, np.generic)
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
 
 
@@ -41,10 +42,12 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     An element-wise call that makes a new array, the common case, takes as few steps as can be.
     """
     session = self.session_
-    if method != "__call__" or kwargs or session.left or ufunc.signature:
-        return _other(session, ufunc, method, inputs, kwargs)
-    if ufunc in CHOICES:
-        return _choice(session, ufunc, inputs, kwargs)
+    if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
+        return (
+            NotImplemented
+            if _others_turn(inputs)
+            else _other(session, ufunc, method, inputs, kwargs)
+        )
     plain, operands, loose = [], [], False
     for operand in inputs:
         if type(operand) is TrackedArray:
@@ -56,9 +59,18 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
             plain.append(operand)
     result = ufunc(*plain)
     if type(result) is not np.ndarray:
-        return _wrap(session, ufunc, inputs, result)
+        return NotImplemented if _others_turn(inputs) else _wrap(session, ufunc, inputs, result)
     node = EachCell(result.shape, operands, ufunc.__name__, loose)
     return TrackedArray(result, node, session)
+
+
+def _others_turn(inputs: tuple[Any, ...]) -> bool:
+    """Whether an operand holds arrays itself, as a pandas column does: it knows what to do."""
+    return any(
+        hasattr(kind, "__array_ufunc__")
+        for kind in map(type, inputs)
+        if kind is not TrackedArray and not issubclass(kind, _NUMPY)
+    )
 
 
 def _other(

@@ -96,6 +96,7 @@ class Flow:
 
     def generated(self, output: Sequence[Column], generator: Node) -> tuple[Move, ...]:
         """How a generator makes its columns; positions come from the witness."""
+        generator = _inner(generator)
         rows = self._written_out(generator, len(output))
         if rows:
             made = (
@@ -114,8 +115,6 @@ class Flow:
 
     def _written_out(self, generator: Node, width: int) -> list[list[Shape]]:
         """The rows of a generator over `array(a, b)` or `map('a', a)`, item by item."""
-        while generator.name == "GeneratorOuter":
-            generator = generator.children[0]
         if generator.name not in ("Explode", "PosExplode"):
             return []
         match self._evaluator.shape(generator.children[0]):
@@ -129,8 +128,7 @@ class Flow:
 
     def unnested(self, generator: Node) -> tuple[Path, ...]:
         """What a generator looks at to make rows: of an array or map only that an item is there."""
-        while generator.name == "GeneratorOuter":
-            generator = generator.children[0]
+        generator = _inner(generator)
         if generator.name not in ("Explode", "PosExplode", "Inline"):
             return self.paths(generator.children)
         whole = self._evaluator.shape(generator.children[0])
@@ -151,8 +149,6 @@ class Flow:
                 return isinstance(whole, Map)
 
     def _generate(self, generator: Node, width: int) -> list[Shape]:
-        while generator.name == "GeneratorOuter":
-            generator = generator.children[0]
         whole = [self._evaluator.shape(child) for child in generator.children]
         match generator.name:
             case "Explode" | "PosExplode":
@@ -176,6 +172,13 @@ class Flow:
         if self._is_map(argument, whole):
             found = [shapes.key(whole), shapes.value(whole, index=WITNESS)]
         return [NOTHING, *found] if len(found) < width else found
+
+
+def _inner(generator: Node) -> Node:
+    """The generator, without what keeps rows that it makes nothing of."""
+    while generator.name == "GeneratorOuter":
+        generator = generator.children[0]
+    return generator
 
 
 def _plain(expressions: Sequence[Node]) -> Iterator[Node]:

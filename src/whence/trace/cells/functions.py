@@ -1,8 +1,6 @@
 """Python functions that were followed: marks of what they gave as marks of the cells it is from.
 
-Each row that such a function gave has a list of ranges: an output column, the input (its side), an
-input column, the first and last row of the call that the range is about, and whether they
-contribute. A column may be "all of them".
+Each row that such a function gave has a list of ranges of the rows that it took.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ from whence.algebra.witness import RANK, slots
 from whence.plan import Operator
 from whence.trace.cells.marks import Mark
 from whence.trace.cells.scopes import Scope
+from whence.trace.followed import ranges_sql
 from whence.trace.places import ROW
 from whence.trace.steps import StepView
 from whence.trace.tables import Tables, quoted
 
-_FIELDS = ("out", "side", "inp", "first", "last", "role")
 _ALL = -1
 
 
@@ -48,13 +46,9 @@ class FollowedCells:
         self._tables, self._view, self._operator = tables, view, operator
         self._scope, self._entry = scope, entry
         slot, token = quoted(entry["slot"]), quoted(entry["token"])
-        fields = ", ".join(f"cells[i + {n}] AS {name}" for n, name in enumerate(_FIELDS, 1))
-        self._ranges = tables.table(
-            "ranges",
-            f"SELECT row_number() OVER () AS {ROW}, parent, token, {fields} FROM ("
-            f"SELECT {ROW} AS parent, {token} AS token, {slot} AS cells, "
-            f"unnest(range(0, len({slot}), {len(_FIELDS)})) AS i FROM {scope.table})",
-        )
+        kept = f"row_number() OVER () AS {ROW}, parent, token"
+        rows = f"SELECT {ROW} AS parent, {token} AS token, {slot} AS cells FROM {scope.table}"
+        self._ranges = tables.table("ranges", ranges_sql(kept, f"({rows})"))
 
     @classmethod
     def of(

@@ -17,7 +17,6 @@ from whence.algebra.witness import (
     Group,
     Item,
     Members,
-    Nothing,
     Row,
     Witness,
     order_name,
@@ -26,23 +25,21 @@ from whence.algebra.witness import (
 )
 from whence.plan import Operator
 from whence.plan.paths import Item as ItemStep
-from whence.plan.paths import Move
 from whence.trace.backward import Backward
 from whence.trace.cells.functions import FollowedCells, kept_columns
+from whence.trace.cells.groups import GroupMarks
 from whence.trace.cells.marks import (
     Mark,
-    Passed,
-    entry_number,
     held,
-    influences,
     moves_of,
     through,
 )
-from whence.trace.cells.members import MemberTables, union_of
+from whence.trace.cells.members import MemberTables
+from whence.trace.cells.passing import Passing
 from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView, step_view
-from whence.trace.tables import LOCATOR, Tables, quoted, text
+from whence.trace.tables import LOCATOR, Tables, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,9 @@ class Walk:
         self.reached: list[Reached] = []
         self.views: list[StepView] = []
         self.reasons: dict[str, None] = {}
-        self._groups = MemberTables(tables, backward, self.reasons)
+        self._members = MemberTables(tables, backward, self.reasons)
+        self._passing = Passing(tables, self.reasons)
+        self._groups = GroupMarks(tables, self._members, self._passing, self.reasons)
 
     # --- Steps ------------------------------------------------------------------------------
 
@@ -177,84 +176,8 @@ class Walk:
             case ops.MapBatches() | ops.MapGroups() | ops.MapCogroups() | ops.ArrayFunction():
                 self._opaque(view, operator, scope, marks)
             case _:
-                passed = self._back(operator, scope, marks)
+                passed = self._passing.back(operator, scope, marks)
                 self._children(view, operator, scope, passed)
-
-    def _back(
-        self,
-        operator: Operator,
-        scope: Scope,
-        marks: Sequence[Mark],
-        unnested: PlaceStep | None = None,
-    ) -> dict[int, list[Mark]]:
-        """The marks on each input of an operator that keeps rows, and what it decides by."""
-        found: dict[int, list[Mark]] = {}
-        for mark in marks:
-            moves = moves_of(operator, mark)
-            if moves is None:
-                found.setdefault(_owner(operator, mark.column), []).append(mark)
-            for move in moves or ():
-                own = self._taken_out(operator, move, mark, unnested)
-                if own is None:
-                    continue
-                self._note_choice(operator, move)
-                for passed in through(own, move, operator.id, unnested):
-                    known = self._tested(operator, move, passed)
-                    found.setdefault(passed.input, []).append(known)
-                for number, looked in influences(own, move, operator.id, unnested):
-                    found.setdefault(number, []).append(looked)
-        everything = Mark(0, (), scope.table, False)
-        for path in operator.decides:
-            found.setdefault(path.input or 0, []).append(everything.influence(path, operator.id))
-        return found
-
-    def _note_choice(self, operator: Operator, move: Move) -> None:
-        """Which of several values was taken is told by data that is not at hand."""
-        if move.chosen:
-            told = "which of several values was taken is not known, all count"
-            self.reasons[f"{operator.id}: {told}"] = None
-
-    def _note_items(self, operator: ops.Window, mark: Mark) -> None:
-        """Which row of a frame gave an item of a list is not kept."""
-        for move in moves_of(operator, mark) or ():
-            items = {passed.item for passed in through(mark, move, operator.id)}
-            if move.positions != "same" and items - {None, ItemStep()}:
-                self._groups.unknown(operator)
-
-    def _taken_out(
-        self, operator: Operator, move: Move, mark: Mark, unnested: PlaceStep | None
-    ) -> Mark | None:
-        """The mark, for the rows of the item that a move of a generator is about; if any are."""
-        if move.at is None:
-            return mark
-        if not isinstance(unnested, Held):
-            self._note_positions(operator)
-            return mark
-        sql = f"SELECT * FROM {mark.table} WHERE {unnested.column} = {move.at}"
-        table = self._tables.table("mark", sql)
-        return replace(mark, table=table) if self._tables.count(table) else None
-
-    def _note_positions(self, operator: Operator) -> None:
-        self.reasons[f"{operator.id}: which items moved where is not known, all count"] = None
-
-    def _tested(self, operator: Operator, move: Move, passed: Passed) -> Mark:
-        """The mark, for those rows only whose positions the move is about."""
-        unknown, found = passed.unknown, []
-        for step, value in passed.tests:
-            place: int | str | None = value
-            if step.to == "entry" and isinstance(value, str):
-                place = entry_number(operator, move, value)
-            unknown = unknown or place is None
-            if place is not None:
-                told = place if isinstance(place, int) else text(place)
-                found.append(f"{step.column} = {told}")
-        if unknown:
-            self._note_positions(operator)
-        if not found:
-            return passed.mark
-        tests = " AND ".join(found)
-        table = self._tables.table("mark", f"SELECT * FROM {passed.mark.table} WHERE {tests}")
-        return replace(passed.mark, table=table)
 
     def _children(
         self, view: StepView, operator: Operator, scope: Scope, marks: Mapping[int, list[Mark]]
@@ -273,27 +196,27 @@ class Walk:
                 continue
             below, asked = subquery, marks[number]
             while isinstance(below, ops.Project | ops.View) and not below.subqueries:
-                asked = self._back(below, scope, asked).get(0, [])
+                asked = self._passing.back(below, scope, asked).get(0, [])
                 below = below.children[0]
             group = group_of(scope.shape, f"{subquery.id}/scalar")
             if group is None:
                 self._visit(view, below, row_of(scope, subquery), asked)
                 continue
-            inner = self._groups.referred(view, scope, group)
+            inner = self._members.referred(view, scope, group)
             if isinstance(below, ops.Aggregate) and not below.keys and not below.subqueries:
-                self._into_members(view, below, inner, asked)
+                self._into_groups(view, below, inner, asked)
             else:
-                moved = [self._groups.spread(mark, inner.table) for mark in asked]
+                moved = [self._members.spread(mark, inner.table) for mark in asked]
                 self._visit(view, below, inner, moved)
 
     def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
-        found = self._back(operator, scope, marks)
+        found = self._passing.back(operator, scope, marks)
         if operator.type in ("semi", "existence", "anti"):
             looked = found.pop(1, [])
             group = group_of(scope.shape, operator.id)
             if group is not None and looked:
-                inner = self._groups.referred(view, scope, group)
-                moved = [self._groups.spread(mark, inner.table) for mark in looked]
+                inner = self._members.referred(view, scope, group)
+                moved = [self._members.spread(mark, inner.table) for mark in looked]
                 self._visit(view, operator.children[1], inner, moved)
         self._children(view, operator, scope, found)
 
@@ -328,7 +251,7 @@ class Walk:
         inner = Scope(table, scope.shape, scope.scopes)
         own = [mark.on(scope.table, table) for mark in marks]
         taken = [self._holding(mark, position, table) for mark in own]
-        found = self._back(operator, inner, taken, position)
+        found = self._passing.back(operator, inner, taken, position)
         found[0] = [_at(mark, position, operator, table) for mark in found.get(0, [])]
         child = operator.children[0]
         shape = item.parent if isinstance(item, Item) else scope.shape
@@ -352,9 +275,9 @@ class Walk:
                 out.number: own.number
                 for out, own in zip(operator.output, child.output, strict=True)
             }
-            inner = self._groups.referred(view, scope, group)
+            inner = self._members.referred(view, scope, group)
             moved = [
-                replace(self._groups.spread(mark, inner.table), column=columns[mark.column])
+                replace(self._members.spread(mark, inner.table), column=columns[mark.column])
                 for mark in marks
             ]
             looked = [
@@ -373,13 +296,13 @@ class Walk:
         self.reasons[f"{operator.id}: nobody sees into a Python function, all it reads counts"] = (
             None
         )
-        found = self._back(operator, scope, marks)
+        found = self._passing.back(operator, scope, marks)
         for shape in walk(scope.shape):
             if isinstance(shape, Members) and shape.operator == operator.id:
-                table = self._groups.listed(scope, shape)
+                table = self._members.listed(scope, shape)
                 scope = Scope(table, shape.element, scope.scopes)
                 found = {
-                    number: [self._groups.spread(mark, table) for mark in asked]
+                    number: [self._members.spread(mark, table) for mark in asked]
                     for number, asked in found.items()
                 }
                 break
@@ -388,7 +311,7 @@ class Walk:
             if inner is None:
                 self._visit(view, child, part(scope, child), found.get(number, []))
                 continue
-            moved = [self._groups.spread(mark, inner.table) for mark in found.get(number, [])]
+            moved = [self._members.spread(mark, inner.table) for mark in found.get(number, [])]
             self._visit(view, child, inner, moved)
 
     def _side(self, view: StepView, operator: Operator, scope: Scope, number: int) -> Scope | None:
@@ -403,7 +326,7 @@ class Walk:
         sides = [g for g in own if is_side(g.operator, operator.id, number)] or own
         if not sides:
             return None
-        return self._groups.referred(view, scope, sides[0])
+        return self._members.referred(view, scope, sides[0])
 
     # --- Groups -----------------------------------------------------------------------------
 
@@ -424,7 +347,7 @@ class Walk:
         bare = replace(operator, decides=())
         for mark in asked:
             self._note_items(operator, mark)
-        found = self._back(bare, scope, asked).get(0, [])
+        found = self._passing.back(bare, scope, asked).get(0, [])
         # The row itself is only looked at, unless it is in a frame.
         looked = [replace(mark, contributing=False) for mark in found]
         self._visit(view, child, part(scope, child), looked if frames else found)
@@ -433,10 +356,17 @@ class Walk:
             if any(frame.columns and mark.column not in frame.columns for mark in own):
                 self.reasons[f"{operator.id}: the whole partition counts, not the frame"] = None
             if own:
-                inner = self._groups.referred(view, scope, frame)
-                found = self._back(bare, scope, own).get(0, [])
-                moved = [self._groups.spread(mark, inner.table) for mark in found]
+                inner = self._members.referred(view, scope, frame)
+                found = self._passing.back(bare, scope, own).get(0, [])
+                moved = [self._members.spread(mark, inner.table) for mark in found]
                 self._visit(view, child, inner, moved)
+
+    def _note_items(self, operator: ops.Window, mark: Mark) -> None:
+        """Which row of a frame gave an item of a list is not kept."""
+        for move in moves_of(operator, mark) or ():
+            items = {passed.item for passed in through(mark, move, operator.id)}
+            if move.positions != "same" and items - {None, ItemStep()}:
+                self._members.unknown(operator)
 
     def _aggregate(
         self, view: StepView, operator: ops.Aggregate, scope: Scope, marks: list[Mark]
@@ -449,99 +379,26 @@ class Walk:
             ),
             None,
         )
-        found = self._back(operator, scope, marks)
+        found = self._passing.back(operator, scope, marks)
         self._subqueries(view, operator, scope, found)
         if isinstance(part, Members):
-            table = self._groups.listed(scope, part)
+            table = self._members.listed(scope, part)
             inner = Scope(table, part.element, scope.scopes, part.collected, part.chosen)
-            self._into_members(view, operator, inner, marks)
+            self._into_groups(view, operator, inner, marks)
         elif part is not None:
-            inner = self._groups.referred(view, scope, part)
-            self._into_members(view, operator, inner, marks)
+            inner = self._members.referred(view, scope, part)
+            self._into_groups(view, operator, inner, marks)
 
-    def _into_members(
-        self,
-        view: StepView,
-        operator: ops.Aggregate,
-        members: Scope,
-        marks: Sequence[Mark],
+    def _into_groups(
+        self, view: StepView, operator: ops.Aggregate, members: Scope, marks: Sequence[Mark]
     ) -> None:
-        """Marks of groups as marks of their members.
-
-        An aggregated value leads to the members that made it, and one that was chosen among theirs
-        to those that had it, while the others were looked at; a grouping key is that of those
-        members, or of all of them if no aggregated value of the group is asked about.
-        """
-        made = {call.column for call in operator.aggregates}
-        values = [mark for mark in marks if mark.column in made]
-        keys = [mark for mark in marks if mark.column not in made]
-        below: list[Mark] = []
-        picked: list[Mark] = []
-        items = {entry.column: entry for entry in members.collected}
-        chosen = dict(members.chosen)
-        counted: list[Mark] = []
-        for mark in values:
-            reached = len(picked) + len(below)
-            flag = chosen.get(mark.column)
-            calls = [call for call in operator.aggregates if call.column == mark.column]
-            if flag is None and any(map(_picks, calls)):
-                self.reasons[f"{operator.id}: rows whose value was not taken count too"] = None
-            for move in moves_of(operator, mark) or ():
-                self._note_choice(operator, move)
-                for passed in through(mark, move, operator.id):
-                    if passed.input:
-                        continue  # a subquery, which is the same for all members
-                    item = items.get(mark.column)
-                    passed = replace(passed, mark=self._tested(operator, move, passed))
-                    one = self._groups.made(operator, members, passed, move.positions, item)
-                    if flag is not None:
-                        one, other = self._groups.divided(one, members, flag)
-                        if any(call.function in ops.CHOOSING for call in calls):
-                            below.append(other)
-                    (picked if mark.contributing else below).append(one)
-                below += [
-                    self._groups.spread(looked, members.table)
-                    for number, looked in influences(mark, move, operator.id)
-                    if not number
-                ]
-            if len(picked) + len(below) == reached:  # a count of rows is made of no cell of theirs
-                counted.append(self._groups.spread(mark, members.table))
-        made_of = picked + [mark for mark in counted if mark.contributing]
-        used = self._groups.used(members, values, made_of)
-        below += picked
-        for mark in keys:
-            below += self._key_marks(operator, mark, used)
-        near = union_of(ROW, [used, *(m.table for m in [*below, *counted])])
-        narrowed = self._tables.table(
-            "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
-        )
-        everyone = Mark(0, (), narrowed, False)
-        decides = [path for path in operator.decides if not path.input]
-        below += [everyone.influence(path, operator.id) for path in decides]
+        asked, below = self._groups.of_members(operator, members, marks)
         if operator.children:
-            inner = replace(members, table=narrowed)
-            self._visit(view, operator.children[0], part(inner, operator.children[0]), below)
-
-    def _key_marks(self, operator: ops.Aggregate, mark: Mark, used: str) -> list[Mark]:
-        columns = ", ".join(f"m.{name}" for name in held(mark.steps))
-        sql = (
-            f"SELECT u.{ROW}{', ' if columns else ''}{columns} FROM {mark.table} AS m "
-            f"JOIN {used} AS u ON u.parent = m.{ROW}"
-        )
-        moved = replace(mark, table=self._tables.table("mark", sql))
-        found = self._back(replace(operator, decides=()), Scope(used, Nothing(), {}), [moved])
-        return found.get(0, [])
+            child = operator.children[0]
+            self._visit(view, child, part(asked, child), below)
 
 
-# --- Columns, calls and places ----------------------------------------------------------------
-
-
-def _owner(operator: Operator, column: int) -> int:
-    """The input that hands a column on."""
-    for number, child in enumerate(operator.children):
-        if any(own.number == column for own in child.output):
-            return number
-    return 0
+# --- Places and frames ------------------------------------------------------------------------
 
 
 def _at(mark: Mark, position: PlaceStep, operator: ops.Generate, table: str) -> Mark:
@@ -560,8 +417,3 @@ def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> l
     if len(frames) == 1 or not frame.columns:
         return list(asked)
     return [mark for mark in asked if mark.column in frame.columns]
-
-
-def _picks(call: ops.AggregateCall) -> bool:
-    """Whether an aggregate takes the values of some rows of a group only."""
-    return call.filter is not None or call.function in ops.CHOOSING

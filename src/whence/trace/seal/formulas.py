@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from whence.algebra.canonical import Dialect, record_columns, row_sql
 from whence.algebra.locators import ROW_BITS, ROW_MASK
-from whence.algebra.packing import member_sql
 from whence.algebra.witness import Members
 from whence.archive import Dataset
 from whence.trace.seal.settings import FileRange, Scheme
+from whence.trace.steps import member_columns
 from whence.trace.tables import LOCATOR
 
 ROW = f"({LOCATOR} & {ROW_MASK})"
@@ -79,7 +79,7 @@ class Formulas:
 
     def members(self, shape: Members, names: Iterable[str]) -> list[str]:
         """What to select for some slots of a list's member `m`, each under its name."""
-        return [f"{member_sql(shape, n, self.name)} AS {self.name(n)}" for n in names]
+        return member_columns(shape, names, self.name)
 
     def sequence(self, first: str, last: str) -> str:
         """A list of all whole numbers between two."""

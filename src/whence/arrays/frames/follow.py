@@ -19,12 +19,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from whence.arrays.answers import Answer, Part, assembled, whole
-from whence.arrays.capture import with_steering
-from whence.arrays.column import TrackedColumn
-from whence.arrays.graph import Node, doubts, leaves
-from whence.arrays.parts import ROLES, cell_by_cell, ranges_between, roles_in
-from whence.arrays.rowranges import everywhere
+from whence.arrays.frames import replaced
+from whence.arrays.frames.answers import Answer, Part, assembled, whole
+from whence.arrays.frames.column import TrackedColumn
+from whence.arrays.graph import Node, doubts, leaves, ordered
+from whence.arrays.parts import (
+    ROLES,
+    TOO_MANY,
+    cell_by_cell,
+    one_for_each,
+    ranges_between,
+    roles_in,
+)
+from whence.arrays.rowranges import enclosing, everywhere, for_every, united
 from whence.arrays.rules import creation
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray
@@ -32,6 +39,8 @@ from whence.arrays.tracked import TrackedArray
 Function = Callable[..., Any]
 _calls = itertools.count()
 _END = object()
+_NODES = 50_000  # arrays and numbers behind a column, before all rows stand for them
+_TOO_MANY_NODES = "it is made of too many single numbers to follow each"
 _REMEMBERED = 64  # branches and values that left, before all earlier rows stand for them
 
 
@@ -90,6 +99,7 @@ class Following:
         after = _Dice()
         dice.set()
         creation.enter()
+        replaced.enter()
         token = creation.current.set(self.session)
         try:
             with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -97,6 +107,7 @@ class Following:
                 yield
         finally:
             creation.current.reset(token)
+            replaced.leave()
             creation.leave()
             after.set()
 
@@ -112,14 +123,14 @@ class Following:
             node = self._node_of(other.iloc[:, position])
             if node is None:
                 reasons.append(f"column {result.columns[position]!r} is not made of tracked values")
-                parts += [
-                    Part(position, side, -1, everywhere(rows, 1, count), True)
-                    for side, count in enumerate(taken)
-                ]
+                parts += self._all_rows(rows, position, taken)
                 continue
             found, doubtful = self._parts(node, position, taken)
             parts += found
             reasons += [f"column {result.columns[position]!r}: {why}" for why in doubtful]
+        found, doubtful = self._looked_at(result.shape, taken)
+        parts += found
+        reasons += doubtful
         if self._past:
             parts.append(Part(-1, 0, -1, everywhere(rows, 1, self._past), True))
             reasons.append("it branched on values of many batches")
@@ -129,27 +140,24 @@ class Following:
     def _node_of(self, column: pd.Series[Any]) -> Node | None:
         values = column.array
         if isinstance(values, TrackedColumn):
-            return with_steering(values.tracked_.node_, self.session)
-        if column.dtype != object or not len(column):
+            return values.tracked_.node_
+        items = list(values) if column.dtype == object else []
+        if items and all(type(item) is TrackedArray and not item.data_.ndim for item in items):
+            return cell_by_cell([item.node_ for item in items])
+        # Plain values hold nothing of the input but what left or was branched on, or a count.
+        if self.session.counted:
             return None
-        items = list(values)
-        if not all(type(item) is TrackedArray and not item.data_.ndim for item in items):
-            return None
-        return with_steering(cell_by_cell([item.node_ for item in items]), self.session)
+        shape = (len(column),)
+        return Node(shape, self.session.tainted(shape), "constant")
 
     def _parts(self, node: Node, position: int, taken: list[int]) -> tuple[list[Part], list[str]]:
         """The ranges behind one output column, and what makes them more than matter."""
+        if len(ordered(node)) > _NODES:
+            return self._all_rows(node.shape[0], position, taken), [_TOO_MANY_NODES]
         parts: list[Part] = []
         reasons: list[str] = []
         roles = roles_in(node)
-        for label in leaves(node):
-            column = self._columns.get(label)
-            if column is None:
-                reasons.append("it holds values of an earlier call, which are not traced")
-                continue
-            if column.side < 0:
-                continue
-            reasons += doubts(node, label)
+        for label, column in self._inputs(node, reasons):
             for role in roles:
                 found, why = ranges_between(node, label, role)
                 reasons += [why] if why else []
@@ -159,6 +167,45 @@ class Following:
                         Part(position, column.side, column.position, made, role == ROLES[0])
                     )
         return parts, reasons
+
+    def _looked_at(self, shape: tuple[int, ...], taken: list[int]) -> tuple[list[Part], list[str]]:
+        """Branches on values influence every cell of a result; so may values that left."""
+        rows, columns = shape
+        known = {(id(node), ""): node for node in self.session.steering}
+        known |= {(id(n), f"a value left through {op}"): n for n, op in self.session.left}
+        node = one_for_each((found, doubt) for (_, doubt), found in known.items())
+        if len(ordered(node)) > _NODES:
+            return self._all_rows(rows, -1, taken), [_TOO_MANY_NODES]
+        parts: list[Part] = []
+        reasons: list[str] = []
+        for label, column in self._inputs(node, reasons):
+            found, why = ranges_between(node, label, "influencing")
+            shared = united([found._replace(out=np.zeros_like(found.out))])
+            if len(shared.out) > _REMEMBERED:
+                shared, why = enclosing(shared), TOO_MANY
+            reasons += [why] if why else []
+            made = for_every(rows, shared.shifted(column.first))
+            parts += [
+                Part(position, column.side, column.position, made, False)
+                for position in range(columns)
+            ]
+        return parts, reasons
+
+    def _inputs(self, node: Node, reasons: list[str]) -> Iterator[tuple[str, _Column]]:
+        """The input columns behind a node, whose doubts are noted."""
+        for label in leaves(node):
+            column = self._columns.get(label)
+            if column is None:
+                reasons.append("it holds values of an earlier call, which are not traced")
+            elif column.side >= 0:
+                reasons += doubts(node, label)
+                yield label, column
+
+    def _all_rows(self, rows: int, position: int, taken: list[int]) -> list[Part]:
+        return [
+            Part(position, side, -1, everywhere(rows, 1, count), True)
+            for side, count in enumerate(taken)
+        ]
 
     def _forget(self, taken: list[int]) -> None:
         """Keep what is remembered of earlier batches small."""

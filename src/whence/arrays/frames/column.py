@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, no_default
 
+from whence.arrays.frames import spans
+from whence.arrays.frames.dtype import TrackedDtype
 from whence.arrays.graph import Node
 from whence.arrays.rules.creation import current, stacked
 from whence.arrays.tracked import TrackedArray, tracked_in
@@ -31,67 +33,17 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "any": (np.any, np.any),
     "all": (np.all, np.all),
 }
-_SCANS: dict[str, Callable[..., Any]] = {
-    "cumsum": np.cumsum,
-    "cumprod": np.cumprod,
-    "cummax": np.maximum.accumulate,
-    "cummin": np.minimum.accumulate,
+_MOMENTS = frozenset({"sem", "skew", "kurt"})
+_SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "cumsum": (np.cumsum, np.nancumsum),
+    "cumprod": (np.cumprod, np.nancumprod),
+    "cummax": (np.maximum.accumulate, np.fmax.accumulate),
+    "cummin": (np.minimum.accumulate, np.fmin.accumulate),
 }
 # Where pandas looks at values only to choose or order rows: that is a branch on them.
-_CHOOSING = frozenset({"pandas.core.indexers.utils", "pandas.core.sorting"})
-
-
-class TrackedDtype(ExtensionDtype):
-    """The type of a tracked column: that of its values."""
-
-    _metadata = ("numpy_dtype",)
-
-    def __init__(self, numpy_dtype: Any) -> None:
-        self.numpy_dtype: np.dtype[Any] = np.dtype(numpy_dtype)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """As pandas shows it."""
-        return f"tracked[{self.numpy_dtype}]"
-
-    @property
-    def type(self) -> Any:  # type: ignore[override]
-        """The type of one value."""
-        return self.numpy_dtype.type
-
-    @property
-    def kind(self) -> Any:
-        """NumPy's letter for the type."""
-        return self.numpy_dtype.kind
-
-    @property
-    def na_value(self) -> Any:
-        """What stands for a missing value."""
-        return np.datetime64("NaT") if self.kind in "mM" else np.nan
-
-    @property
-    def _is_numeric(self) -> bool:
-        return self.kind in "iufcb"
-
-    @property
-    def _is_boolean(self) -> bool:
-        return bool(self.kind == "b")
-
-    @classmethod
-    def construct_array_type(cls) -> Any:
-        """The column's class."""
-        return TrackedColumn
-
-    @classmethod
-    def construct_from_string(cls, string: str) -> TrackedDtype:
-        """Nobody asks for it by name."""
-        raise TypeError(f"cannot make a tracked type of {string!r}")
-
-    def _get_common_dtype(self, dtypes: list[Any]) -> Any:
-        plain = [d.numpy_dtype if isinstance(d, TrackedDtype) else d for d in dtypes]
-        if not all(isinstance(d, np.dtype) for d in plain):
-            return None
-        return TrackedDtype(np.result_type(*plain))
+_CHOOSING = frozenset(
+    {"pandas.core.algorithms", "pandas.core.indexers.utils", "pandas.core.sorting"}
+)
 
 
 class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
@@ -124,6 +76,8 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         cls, scalars: Any, *, dtype: Any = None, copy: bool = False
     ) -> TrackedColumn:
         wanted = dtype.numpy_dtype if isinstance(dtype, TrackedDtype) else dtype
+        if isinstance(scalars, np.ndarray) and scalars.dtype == object:
+            scalars = list(scalars)
         if isinstance(scalars, TrackedColumn):
             array = scalars.tracked_
         elif isinstance(scalars, list | tuple) and tracked_in(scalars):
@@ -185,7 +139,7 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         """Where values are missing; looking at that is followed."""
         kind = self.dtype.kind
         if _choosing_rows():
-            self._look()
+            self.look()
             return pd.isna(self.tracked_.data_)
         if kind in "fc":
             return TrackedColumn(np.isnan(self.tracked_))  # type: ignore[arg-type]
@@ -193,7 +147,15 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
             return TrackedColumn(np.isnat(self.tracked_))  # type: ignore[arg-type]
         if kind in "iub":
             return np.zeros(len(self), dtype=bool)
-        return pd.isna(np.asarray(self))
+        return TrackedColumn(spans.cell_by_cell(self.tracked_, pd.isna(self.tracked_.data_)))
+
+    def equals(self, other: object) -> bool:
+        """Whether another column has the same values."""
+        if not isinstance(other, TrackedColumn) or self.dtype != other.dtype:
+            return False
+        self.look()
+        other.look()
+        return self._plain().equals(other._plain())
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """The same cells in another type."""
@@ -206,7 +168,7 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         """The tracked array; a mask that pandas selects rows by is a branch on its cells."""
         array = self.tracked_
         if self.dtype.kind == "b" and _choosing_rows():
-            self._look()
+            self.look()
             return array.data_.copy()
         if na_value is not no_default and self.dtype.kind not in "iub":
             return super().to_numpy(dtype, copy, na_value)
@@ -225,31 +187,156 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         """Positions in order; where pandas orders rows by them, a branch on the cells."""
         if not _choosing_rows():
             return np.argsort(self.tracked_, kind=kind)
-        self._look()
+        self.look()
         plain = pd.Series(self.tracked_.data_).array
         return plain.argsort(ascending=ascending, kind=kind, na_position=na_position)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Note a branch on the values: all that is made from now on is influenced."""
         self.tracked_.session_.steering.append(self.tracked_.node_)
 
     def _reduce(
         self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any
     ) -> Any:
-        if name not in _REDUCTIONS or self.dtype.kind not in "iufcb":
-            raise TypeError(f"{name} of a tracked column is not followed")
-        whole, present = _REDUCTIONS[name]
-        options = {key: kwargs[key] for key in ("ddof",) if key in kwargs}
-        function = present if skipna and self.dtype.kind in "fc" else whole
-        result = function(self.tracked_, **options)
+        result = self._reduced(name, skipna, kwargs)
         return TrackedColumn(result.reshape(1)) if keepdims else result
 
+    def _reduced(self, name: str, skipna: bool, kwargs: dict[str, Any]) -> Any:
+        kind = self.dtype.kind
+        options = {key: kwargs[key] for key in ("ddof",) if key in kwargs}
+        if name in _MOMENTS and kind in "iuf":
+            plain = pd.Series(self.tracked_.data_)
+            return spans.of_all(getattr(plain, name)(skipna=skipna, **options), self.tracked_)
+        if kind in "mM" and name in ("min", "max") and skipna:
+            return (np.fmin if name == "min" else np.fmax).reduce(self.tracked_)
+        if name not in _REDUCTIONS or kind not in "iufcb":
+            raise TypeError(f"{name} of a tracked column is not followed")
+        whole, present = _REDUCTIONS[name]
+        return (present if skipna and kind in "fc" else whole)(self.tracked_, **options)
+
     def _accumulate(self, name: str, *, skipna: bool = True, **kwargs: Any) -> TrackedColumn:
-        data = self.tracked_.data_
         if name not in _SCANS:
             raise NotImplementedError(f"{name} of a tracked column is not followed")
-        if data.dtype.kind in "fc" and skipna and np.isnan(data).any():
-            raise NotImplementedError(f"{name} of missing values is not followed")
-        return TrackedColumn(_SCANS[name](self.tracked_))
+        whole, present = _SCANS[name]
+        data = self.tracked_.data_
+        if data.dtype.kind not in "fc" or not np.isnan(data).any() or not skipna:
+            return TrackedColumn(whole(self.tracked_))
+        # Missing values are passed over, and stay missing.
+        passed = np.where(np.isnan(self.tracked_), np.nan, present(self.tracked_))
+        return TrackedColumn(passed)  # type: ignore[arg-type]
+
+    def _rank(self, *, axis: Any = 0, **options: Any) -> Any:
+        values = self._plain().rank(**options).to_numpy()
+        return TrackedColumn(spans.ranked(self.tracked_, values))
+
+    def _quantile(self, qs: Any, interpolation: str) -> Any:
+        function = np.nanquantile if self.dtype.kind == "f" else np.quantile
+        found = function(self.tracked_, np.asarray(qs), method=interpolation)  # type: ignore[call-overload]
+        return TrackedColumn(found)
+
+    def _pad_or_backfill(
+        self, *, method: str, limit: Any = None, limit_area: Any = None, copy: bool = True
+    ) -> Any:
+        if self.dtype.kind in "iub":  # nothing is missing
+            return self.copy()
+        if limit is not None or limit_area is not None:
+            raise NotImplementedError("a fill with limits is not followed")
+        data, forward = self.tracked_.data_, method in ("pad", "ffill")
+        values = (self._plain().ffill() if forward else self._plain().bfill()).to_numpy()
+        return TrackedColumn(spans.filled(self.tracked_, values, pd.isna(data), forward))
+
+    def interpolate(
+        self, *, method: str, limit: Any, limit_direction: Any, limit_area: Any, **_: Any
+    ) -> Any:
+        """Missing values between two others, one step after another."""
+        told = (limit, limit_area) != (None, None) or limit_direction not in (None, "forward")
+        if method != "linear" or told or self.dtype.kind != "f":
+            raise NotImplementedError("only linear interpolation without limits is followed")
+        values = self._plain().interpolate().to_numpy()
+        missing = np.isnan(self.tracked_.data_)
+        return TrackedColumn(spans.interpolated(self.tracked_, values, missing))
+
+    def _groupby_op(
+        self, *, how: str, has_dropped_na: bool, min_count: int, ngroups: int, ids: Any,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        from pandas.core.groupby.ops import WrappedCythonOp  # type: ignore[attr-defined]
+
+        if how in ("ohlc", "nth"):
+            raise TypeError(f"{how} of a tracked column is not followed")
+        kind = WrappedCythonOp.get_kind_from_how(how)
+        values = WrappedCythonOp(kind, how, has_dropped_na).cython_operation(
+            values=plain_values(self._plain()), axis=0, min_count=min_count,
+            comp_ids=ids, ngroups=ngroups, **options,
+        )  # fmt: skip
+        made = np.asarray(values)
+        if how in ("idxmin", "idxmax"):  # pandas takes rows by these
+            self.look()
+            return made
+        return TrackedColumn(spans.grouped(self.tracked_, how, ids, ngroups, made))
+
+    # which rows are alike: looked at by pandas in order to choose, group or join rows
+
+    def factorize(self, use_na_sentinel: bool = True) -> tuple[Any, Any]:
+        """A number for each distinct value, and these values as they come."""
+        self.look()
+        codes, _ = pd.factorize(self.tracked_.data_, use_na_sentinel=use_na_sentinel)
+        there = np.flatnonzero(codes >= 0)
+        _, first = np.unique(codes[there], return_index=True)
+        return codes, TrackedColumn(self.tracked_[there[first]])
+
+    def _values_for_factorize(self) -> tuple[Any, Any]:
+        self.look()
+        return self.tracked_.data_, self.dtype.na_value
+
+    def unique(self) -> TrackedColumn:
+        """The distinct values, each that of the first row which has it."""
+        return TrackedColumn(self.tracked_[np.flatnonzero(~self.duplicated())])
+
+    def duplicated(self, keep: Any = "first") -> Any:
+        """Which rows have the value of another one."""
+        self.look()
+        return self._plain().duplicated(keep=keep).to_numpy()
+
+    def value_counts(self, dropna: bool = True) -> Any:
+        """How many rows have each value."""
+        self.look()
+        return self._plain().value_counts(dropna=dropna)
+
+    def argmax(self, skipna: bool = True) -> int:
+        """The place of the largest value."""
+        self.look()
+        return int(self._plain().argmax(skipna=skipna))
+
+    def argmin(self, skipna: bool = True) -> int:
+        """The place of the smallest value."""
+        self.look()
+        return int(self._plain().argmin(skipna=skipna))
+
+    # one value after another
+
+    def isin(self, values: Any) -> Any:
+        """Which values are among others."""
+        others = unwrapped(values)
+        if type(others) is TrackedArray:
+            return TrackedColumn(np.isin(self.tracked_, others))  # type: ignore[arg-type]
+        return TrackedColumn(spans.cell_by_cell(self.tracked_, self._plain().isin(others)))
+
+    def round(self, decimals: int = 0, *_: Any, **__: Any) -> Any:
+        """The values with so many decimals."""
+        return TrackedColumn(np.round(self.tracked_, decimals))  # type: ignore[arg-type]
+
+    def map(self, mapper: Any, na_action: Any = None) -> Any:
+        """What a table or a function has for each value."""
+        if isinstance(mapper, dict | pd.Series):
+            found = self._plain().map(mapper, na_action=na_action)
+            return TrackedColumn(spans.cell_by_cell(self.tracked_, found))
+        missing = pd.isna(self.tracked_.data_) & (na_action == "ignore")
+        items = [item if gone else mapper(item) for item, gone in zip(self, missing, strict=True)]
+        return TrackedColumn(stacked(items)) if tracked_in(items) else np.array(items)
+
+    def _plain(self) -> pd.Series[Any]:
+        return pd.Series(self.tracked_.data_)
 
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
         return str
@@ -279,6 +366,11 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         if name.startswith("_") or name == "tracked_":
             raise AttributeError(name)
         return getattr(self.tracked_, name)
+
+
+def plain_values(series: pd.Series[Any]) -> Any:
+    """What pandas computes on: a NumPy array, or its own for times."""
+    return series.to_numpy() if series.dtype.kind not in "mM" else series.array
 
 
 def in_column(value: Any) -> Any:

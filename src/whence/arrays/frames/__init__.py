@@ -1,0 +1,1 @@
+"""Functions over pandas frames, followed cell by cell."""
