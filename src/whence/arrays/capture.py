@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import weakref
@@ -137,6 +138,8 @@ class TrackedFunction:
     def __init__(self, function: Callable[..., Any], follow: tuple[str, ...], views: Any) -> None:
         update_wrapper(self, function)
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
+        with contextlib.suppress(TypeError, ValueError):  # what PySpark asks before it takes it
+            self.__signature__ = inspect.signature(function)
         self.function = function
         self.views = views
         self.last: Any = None
