@@ -193,7 +193,9 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
 
     def look(self) -> None:
         """Note a branch on the values: all that is made from now on is influenced."""
-        self.tracked_.session_.steering.append(self.tracked_.node_)
+        steering = self.tracked_.session_.steering
+        if not steering or steering[-1] is not self.tracked_.node_:
+            steering.append(self.tracked_.node_)
 
     def _reduce(
         self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any
@@ -328,6 +330,12 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
 
     def map(self, mapper: Any, na_action: Any = None) -> Any:
         """What a table or a function has for each value."""
+        if isinstance(mapper, dict) and tracked_in(list(mapper.values())):
+            mapper = pd.Series(TrackedColumn(stacked(list(mapper.values()))), index=list(mapper))
+        if isinstance(mapper, pd.Series) and isinstance(mapper.array, TrackedColumn):
+            self.look()
+            rows = mapper.index.get_indexer(pd.Index(self.tracked_.data_))
+            return mapper.array.take(rows, allow_fill=True)
         if isinstance(mapper, dict | pd.Series):
             found = self._plain().map(mapper, na_action=na_action)
             return TrackedColumn(spans.cell_by_cell(self.tracked_, found))

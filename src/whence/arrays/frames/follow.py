@@ -14,6 +14,8 @@ import itertools
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +35,13 @@ from whence.arrays.parts import (
 )
 from whence.arrays.rowranges import enclosing, everywhere, for_every, united
 from whence.arrays.rules import creation
+from whence.arrays.rules.base import all_cells
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 Function = Callable[..., Any]
+# Values that hold no others.
+_PLAIN = (str, bytes, int, float, complex, Decimal, date, time, timedelta, np.generic, type(None))
 _calls = itertools.count()
 _END = object()
 _NODES = 50_000  # arrays and numbers behind a column, before all rows stand for them
@@ -138,17 +143,28 @@ class Following:
         return assembled(rows, taken, parts, list(dict.fromkeys(reasons)))
 
     def _node_of(self, column: pd.Series[Any]) -> Node | None:
+        """What a column comes from; None if nobody can tell."""
         values = column.array
         if isinstance(values, TrackedColumn):
             return values.tracked_.node_
         items = list(values) if column.dtype == object else []
-        if items and all(type(item) is TrackedArray and not item.data_.ndim for item in items):
-            return cell_by_cell([item.node_ for item in items])
+        if tracked_in(items):
+            found = [self._node_of_item(item) for item in items]
+            return None if None in found else cell_by_cell([node for node in found if node])
         # Plain values hold nothing of the input but what left or was branched on, or a count.
-        if self.session.counted:
+        if self.session.counted or not all(isinstance(item, _PLAIN) for item in items):
             return None
         shape = (len(column),)
         return Node(shape, self.session.tainted(shape), "constant")
+
+    def _node_of_item(self, item: Any) -> Node | None:
+        """What one value comes from; a list or an array may hold several that are tracked."""
+        if type(item) is TrackedArray and not item.data_.ndim:
+            return item.node_
+        inside = tracked_in([item.tolist() if isinstance(item, np.ndarray) else item])
+        if not inside and (self.session.counted or not isinstance(item, _PLAIN)):
+            return None
+        return Node((), [all_cells(part, ()) for part in inside] + self.session.tainted(()))
 
     def _parts(self, node: Node, position: int, taken: list[int]) -> tuple[list[Part], list[str]]:
         """The ranges behind one output column, and what makes them more than matter."""
@@ -326,7 +342,7 @@ def _same_values(column: pd.Series[Any], other: pd.Series[Any]) -> bool:
     else:
         found = other.to_numpy()
         if found.dtype == object:
-            found = [v.data_[()] if type(v) is TrackedArray else v for v in found]
+            found = [v.data_[()] if type(v) is TrackedArray else raw(v) for v in found]
             if column.dtype.kind in "iufcb" and found:
                 found = np.array(found)
     wanted = column.to_numpy()

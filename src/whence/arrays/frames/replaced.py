@@ -21,6 +21,7 @@ from pandas.core.reshape import merge as merging
 
 from whence.arrays.frames import spans
 from whence.arrays.frames.column import TrackedColumn, plain_values, unwrapped
+from whence.arrays.frames.dtype import TrackedDtype
 from whence.arrays.frames.windows import Windows
 from whence.arrays.rules import creation
 from whence.arrays.tracked import TrackedArray, tracked_in
@@ -49,14 +50,13 @@ _NOT_BY_ROW = frozenset({"cat", "get_dummies"})
 
 def is_tracked(value: Any) -> bool:
     """Whether a Series has a tracked column."""
-    return isinstance(value, pd.Series) and isinstance(value.array, TrackedColumn)
+    return isinstance(value, pd.Series) and isinstance(value.dtype, TrackedDtype)
 
 
 def _all_tracked(frame: pd.DataFrame) -> bool:
-    return bool(len(frame.columns)) and all(
-        isinstance(dtype, TrackedColumn)
-        for dtype in (frame.iloc[:, i].array for i in _places(frame))
-    )
+    """Whether all columns of a frame are tracked, and there are any."""
+    kinds = list(frame.dtypes)
+    return bool(kinds) and all(isinstance(kind, TrackedDtype) for kind in kinds)
 
 
 def _places(frame: pd.DataFrame) -> range:
@@ -191,7 +191,7 @@ def _first_in_order(series: pd.Series[Any], n: int, keep: str, ascending: bool) 
 
 def _windows(name: str) -> Method:
     def open_windows(series: pd.Series[Any], *args: Any, **kwargs: Any) -> Any:
-        if isinstance(series.index.array, TrackedColumn) or tracked_in([list(args), kwargs]):
+        if _is_tracked_index(series.index) or tracked_in([list(args), kwargs]):
             return NotImplemented
         array = series.array.tracked_
         plain = pd.Series(array.data_, index=series.index)
@@ -339,7 +339,7 @@ def _ordered_first(ascending: bool) -> Method:
 
 
 def _is_tracked_index(index: pd.Index[Any]) -> bool:
-    return isinstance(index.array, TrackedColumn)
+    return isinstance(index.dtype, TrackedDtype)
 
 
 def _labels(index: pd.Index[Any]) -> Any:
@@ -354,7 +354,11 @@ def _each_label(index: pd.Index[Any]) -> Any:
 
 
 def _label(index: pd.Index[Any], key: Any) -> Any:
-    return _labels(index)[key] if isinstance(key, int | np.integer) else NotImplemented
+    if not isinstance(key, int | np.integer):
+        return NotImplemented
+    column: Any = index.array
+    column.look()
+    return column.tracked_.data_[key]
 
 
 def _joined(left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
