@@ -278,6 +278,32 @@ COLUMNS = [
     "[p.w.to_numpy()[i:i+2] for i in range(9)]",
     "[{'a': a} for a in p.w]",
     "['a' if v > 3 else 'b' for v in p.w]",
+    "p.t.max() - p.t",
+    "(p.t > '2024-01-03').astype(int)",
+    "(p.t >= pd.Timestamp('2024-01-03')) & (p.n > 2)",
+    "p.t - pd.Timestamp('2024-01-01')",
+    "p.t + pd.Timedelta('1D')",
+    "(p.t - p.t.min()).dt.days",
+    "(p.t - p.t.shift()) > '1D'",
+    "(p.t - p.t.min()) / pd.Timedelta('1D')",
+    "p.t.where(p.n > 3, pd.Timestamp('2024-01-01'))",
+    "p.t.fillna(pd.Timestamp('2024-01-01'))",
+    "p.groupby('g').x.transform('count')",
+    "p.groupby('g').x.count().sum() + p.n",
+    "p.groupby('g').x.ffill()",
+    "p.groupby('g').x.bfill()",
+    "p.groupby('g').w.pct_change()",
+    "p.groupby('g').t.transform('max')",
+    "p.groupby('g').t.transform('min') - p.t",
+    "p.groupby('g').w.agg(['min','max']).sum(axis=1).sum() + p.n",
+    "p[p.t > '2024-01-03'].w.sum() + p.n",
+    "p.groupby(p.t.dt.day).w.transform('sum')",
+    "p.sort_values(['g','t']).groupby('g').w.cumsum()",
+    "p.groupby('g').w.transform(lambda s: s.rolling(2).mean())",
+    "p.groupby('g').w.apply(lambda s: s.max() - s.min()).sum() + p.n",
+    "p.groupby('g').w.agg(lambda s: s.iloc[0]).sum() + p.n",
+    "p.groupby('g')[['w','n']].sum().w.sum() + p.n",
+    "p.groupby((p.n > 3).cumsum()).w.transform('sum')",
 ]
 
 # A frame.
@@ -439,6 +465,15 @@ def test_a_constant_is_made_of_nothing_and_a_count_of_all_rows():
     _, answer = follow_groups(counted, counted, None, [GIVEN.copy()])
     assert all("column 'rows' is not made of tracked values" in doubt for doubt in answer.doubt)
     assert named_in(answer, 2, 2)[1] == {(i, row) for i in range(6) for row in range(ROWS)}
+
+
+def test_text_of_values_leaves_and_that_in_an_error_of_pandas_does_not():
+    told = function_of("p.assign(y=p.w.head(1).to_string())[['id', 'y']]", False)
+    _, answer = follow_groups(told, told, None, [GIVEN.copy()])
+    assert all("a value left" in doubt for doubt in answer.doubt)
+    keyed = function_of("p.groupby((p.n > 3).cumsum()).w.sum().reset_index()", False)
+    _, answer = follow_groups(keyed, keyed, None, [GIVEN.copy()])
+    assert answer.doubt == [None] * len(answer.doubt)
 
 
 def test_pandas_is_as_it_was_afterwards():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,13 @@ _SCANS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 # Where pandas looks at values only to choose or order rows: that is a branch on them.
 _CHOOSING = frozenset(
-    {"pandas.core.algorithms", "pandas.core.indexers.utils", "pandas.core.sorting"}
+    {"pandas.core.algorithms", "pandas.core.groupby.groupby"}
+    | {"pandas.core.indexers.utils", "pandas.core.sorting"}
 )
+# What stands between a text of values and who asked for it.
+_SHOWING = frozenset({"pandas.core.frame", "pandas.core.generic", "pandas.core.series"}) | {
+    "whence.arrays.rules.creation"
+}
 
 
 class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
@@ -352,12 +358,16 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
     # what people ask of an array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if _in_a_message():
+            return self.tracked_.data_.astype(dtype or self.tracked_.data_.dtype)
         return self.tracked_.__array__(dtype, copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(isinstance(x, pd.Series | pd.DataFrame | pd.Index) for x in inputs):
             return NotImplemented
         plain = [unwrapped(x) for x in inputs]
+        if any(getattr(x, "dtype", None) is not None and x.dtype.kind in "mM" for x in plain):
+            plain = [in_numpy(x, plain) for x in plain]
         options = {key: unwrapped(value) for key, value in kwargs.items()}
         result = getattr(ufunc, method)(*plain, **options)
         if isinstance(result, tuple):
@@ -402,6 +412,18 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
+def in_numpy(value: Any, beside: list[Any]) -> Any:
+    """A time as NumPy has it; text is one where it stands beside times."""
+    if isinstance(value, str):
+        lengths = not any(getattr(x, "dtype", np.dtype(bool)).kind == "M" for x in beside)
+        value = pd.Timedelta(value) if lengths else pd.Timestamp(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return pd.Timestamp(value).to_datetime64()
+    if isinstance(value, timedelta):
+        return pd.Timedelta(value).to_timedelta64()
+    return value
+
+
 def _choosing_rows() -> bool:
     """Whether pandas itself asks, in order to choose or order rows."""
     frame: Any = sys._getframe(2)
@@ -411,6 +433,20 @@ def _choosing_rows() -> bool:
             return True
         if not name.startswith("pandas."):
             return False
+        frame = frame.f_back
+    return False
+
+
+def _in_a_message() -> bool:
+    """Whether pandas puts values into the text of an error of its own, which nobody reads."""
+    frame: Any = sys._getframe(2)
+    formatted = False
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("pandas.io.formats"):
+            formatted = True
+        elif name not in _SHOWING:
+            return formatted and name.startswith("pandas.")
         frame = frame.f_back
     return False
 

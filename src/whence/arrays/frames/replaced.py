@@ -20,7 +20,7 @@ from pandas.api.extensions import no_default
 from pandas.core.reshape import merge as merging
 
 from whence.arrays.frames import spans
-from whence.arrays.frames.column import TrackedColumn, plain_values, unwrapped
+from whence.arrays.frames.column import TrackedColumn, in_numpy, plain_values, unwrapped
 from whence.arrays.frames.dtype import TrackedDtype
 from whence.arrays.frames.windows import Windows
 from whence.arrays.rules import creation
@@ -71,8 +71,10 @@ def _beside(series: pd.Series[Any], value: Any) -> Any:
         return unwrapped(value) if value.index.equals(series.index) else NotImplemented
     if callable(value):
         return _beside(series, value(series))
-    if type(value) is TrackedArray or np.isscalar(value) or value is None:
+    if type(value) is TrackedArray:
         return value
+    if pd.api.types.is_scalar(value):
+        return in_numpy(value, [series])
     return np.asarray(value) if len(value) == len(series) else NotImplemented
 
 

@@ -42,6 +42,8 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     An element-wise call that makes a new array, the common case, takes as few steps as can be.
     """
     session = self.session_
+    if session.frames and _others_turn(inputs):
+        return NotImplemented
     if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
         return (
             NotImplemented
