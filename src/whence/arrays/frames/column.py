@@ -273,7 +273,8 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         if how in ("ohlc", "nth"):
             raise TypeError(f"{how} of a tracked column is not followed")
         kind = WrappedCythonOp.get_kind_from_how(how)
-        values = WrappedCythonOp(kind, how, has_dropped_na).cython_operation(
+        operation = WrappedCythonOp(kind=kind, how=how, has_dropped_na=has_dropped_na)
+        values = operation.cython_operation(
             values=plain_values(self._plain()), axis=0, min_count=min_count,
             comp_ids=ids, ngroups=ngroups, **options,
         )  # fmt: skip

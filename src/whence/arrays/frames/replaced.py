@@ -44,6 +44,7 @@ _BY_METHOD = frozenset(
     | {"mean", "min", "prod", "ravel", "repeat", "round", "searchsorted", "std", "sum", "take"}
     | {"var"}
 )
+_LIBRARIES = frozenset({"numpy", "pandas", "whence"})
 # What these make of a column depends on more than one row of it.
 _NOT_BY_ROW = frozenset({"cat", "get_dummies"})
 
@@ -268,10 +269,8 @@ def _along_rows(name: str) -> Method:
     whole, present = _REDUCTIONS[name]
 
     def reduce(frame: pd.DataFrame, axis: Any = 0, skipna: bool = True, **options: Any) -> Any:
-        used = {key: value for key, value in options.items() if key != "bool_only"}
-        if axis not in (1, "columns") or any(
-            value not in (0, None, False) for value in used.values()
-        ):
+        options.pop("bool_only", None)
+        if axis not in (1, "columns") or any(options.values()):
             return NotImplemented
         kinds = {column.dtype.kind for _, column in frame.items()}
         if not kinds <= set("iufb"):
@@ -434,12 +433,13 @@ def _instead(original: Method, ours: Method, applies: Callable[[Any], bool]) -> 
 
 
 def _counting(original: Method) -> Method:
-    """The size of a frame or column, which the function that is followed may ask for."""
+    """The size of a frame or column; others than pandas itself can make a value of it."""
 
     @wraps(original)
     def count(self: Any) -> Any:
         session = creation.current.get()
-        if session is not None and creation.served(sys._getframe(1)):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if session is not None and caller.partition(".")[0] not in _LIBRARIES:
             session.counted = True
         return original(self)
 
@@ -465,12 +465,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     made.append((pd.DataFrame, "values", property(_instead(values.fget, _to_numpy, _all_tracked))))
     for name in ("str", "dt"):
         made.append((pd.Series, name, _Accessor(name, pd.Series.__dict__[name])))
-    index: dict[str, Method] = {
-        "_get_engine_target": _labels,
-        "__iter__": _each_label,
-        "__getitem__": _label,
-    }
-    for name, ours in index.items():
+    for name, ours in _INDEX.items():
         made.append((pd.Index, name, _instead(getattr(pd.Index, name), ours, _is_tracked_index)))
     for kind in (pd.api.typing.DataFrameGroupBy, pd.api.typing.SeriesGroupBy):
         made.append((kind, "filter", _instead(kind.filter, _filter, lambda _: True)))

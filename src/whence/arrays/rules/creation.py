@@ -38,7 +38,7 @@ _original: dict[str, Callable[..., Any]] = {
 }
 
 
-def served(frame: FrameType) -> bool:
+def _served(frame: FrameType) -> bool:
     """Whether the caller belongs to the tracked code; other libraries get the original."""
     session = current.get()
     name = frame.f_globals.get("__name__", "")
@@ -50,7 +50,7 @@ def served(frame: FrameType) -> bool:
 def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def convert(*args: Any, **kwargs: Any) -> Any:
-        if not served(sys._getframe(1)):
+        if not _served(sys._getframe(1)):
             return original(*args, **kwargs)
         if args and _in_frames():
             args = (_taken_out(args[0]), *args[1:])
@@ -100,7 +100,7 @@ def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
         session, caller = current.get(), sys._getframe(1)
-        if session is None or not served(caller) or not _names(caller, original):
+        if session is None or not _served(caller) or not _names(caller, original):
             return original(*args, **kwargs)
         result = original(*raw(args), **raw(kwargs))
         operands = tracked_in([args[1:], kwargs])
