@@ -31,6 +31,7 @@ from whence.trace.patterns.tree import node_text
         ("a IS NOT NULL", [Node("a", conditions=(Condition("is not null"),))]),
         ("a where '_ > 2'", [Node("a", conditions=(Condition("where", "_ > 2"),))]),
         ("`a.b`.`c``d`", [Node("a.b", children=(Node("c`d"),))]),
+        ("m.7.`-1`", [Node("m", children=(Node("7", children=(Node("-1"),)),))]),
         ("*.id", [Node(None, children=(Node("id"),))]),
         ("in = 1", [Node("in", conditions=(Condition("=", 1),))]),
         ("a = 'x' {2}", [Node("a", conditions=(Condition("=", "x"),), times=(2, 2))]),

@@ -13,9 +13,10 @@ from whence.trace.patterns.tree import Condition, Edge, Node, Pattern
 
 GRAMMAR = r"""
 start: node ("," node)*
-node: [DEEP] step (link step)* condition? times?
+node: [DEEP] step (link (step | key))* condition? times?
 link: "." -> child | DEEP -> descendant
 step: (NAME | QUOTED | ANY) bracket* times?
+key: INT bracket* times? -> step
 bracket: "[" INT "]" -> position
        | "[" "]" -> every
        | "[" node ("," node)* "]" -> inside
