@@ -147,6 +147,57 @@ def test_each_window_function_has_its_own_frame(workshop, games):
     assert not {key for key in found if key[1] == "points"}
 
 
+TAKEN = {
+    "max(points) OVER (PARTITION BY team)": ([1, 2], [0, 3]),
+    "first_value(points) OVER (PARTITION BY team ORDER BY day)": ([0], [1, 2]),
+    "last_value(points, true) OVER (PARTITION BY team ORDER BY points ROWS UNBOUNDED PRECEDING)": (
+        [1, 2], [0, 3]),
+    "nth_value(points, 2) OVER (PARTITION BY team ORDER BY day)": ([1, 2], [0]),
+    "min(points) OVER (PARTITION BY team ORDER BY day ROWS 1 PRECEDING)": ([1, 2], []),
+    "lag(points) IGNORE NULLS OVER (PARTITION BY team ORDER BY day DESC)": ([0, 1, 2, 3], []),
+    "sum(points) FILTER (WHERE day < 3) OVER (PARTITION BY team)": ([0, 1], []),
+    "max(points) FILTER (WHERE day > 3) OVER (PARTITION BY team)": ([0, 1, 2, 3], []),
+}  # fmt: skip
+"""Of the row of team a on day 3: rows whose points were taken, and those that were looked at."""
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_a_value_that_a_window_took_is_that_of_the_rows_that_had_it(workshop, games, mode):
+    columns = [F.expr(text).alias(f"c{i}") for i, text in enumerate(TAKEN)]
+    frame = games.select("team", "day", *columns)
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    for i, (text, (taken, looked)) in enumerate(TAKEN.items()):
+        trace = run.trace(whence.pattern(f"team = 'a', day = 3, c{i}"))
+        points = [c for c in trace.cells().to_pylist() if c["path"] == "points"]
+        found = {role: {c["row"] for c in points if c["role"] == role} for role in (BY, NEAR)}
+        assert found[BY] == set(taken), text
+        assert found[NEAR] - {2} == set(looked) - {2}, text
+
+
+def test_rows_that_tie_at_the_edge_of_a_frame(workshop, games):
+    """Which of them was before the row is not known, so the answer says that it holds too much."""
+    frame = games.where("points is not null").selectExpr(
+        "team", "day", "lag(day) OVER (PARTITION BY team ORDER BY points) AS before"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    later = run.output.where("team = 'a' and before is not null").collect()
+    for _, day, before in later:
+        trace = run.trace(whence.pattern(f"team = 'a', day = {day}, before"))
+        found = {c["row"] for c in trace.cells().to_pylist() if c["path"] == "day"}
+        ties = before != 1
+        assert {before - 1} <= found
+        assert trace.grade == ("superset" if ties else "exact")
+        assert any("tie at the edge" in reason for reason in trace.reasons) == ties
+        assert run.trace(f"team = 'a' and day = {day}").grade == trace.grade
+
+
+def test_a_window_that_takes_a_row_by_another_column_says_that_it_tells_too_much(workshop, games):
+    frame = games.selectExpr("team", "day", "max_by(name, points) OVER (PARTITION BY team) AS one")
+    _, trace = cells(workshop, frame, "team = 'a', day = 1, one")
+    assert trace.grade == "superset"
+    assert any("not taken" in reason for reason in trace.reasons)
+
+
 @pytest.mark.parametrize("mode", ["eager", "auto"])
 def test_an_item_of_a_list_that_was_joined(workshop, games, mode):
     lists = games.groupBy("team").agg(F.collect_list("points").alias("all"))

@@ -157,6 +157,8 @@ class GroupShape:
     chosen: tuple[tuple[int, str], ...] = ()
     orders: tuple[int, ...] = ()
     """The columns of a result whose lists may be in another order than those that are stored."""
+    taken: tuple[Taken, ...] = ()
+    """The columns whose values are those of some members of a frame only."""
 
     @property
     def frame(self) -> tuple[str, str] | None:
@@ -164,6 +166,21 @@ class GroupShape:
         if len(self.tests) == 2 and self.tests == between(self.tests[0].key, self.tests[1].key):
             return self.tests[0].key, self.tests[1].key
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How to tell whether a member's value was taken for a column, or passed over.
+
+    Its `field` must equal the key's field `key` (two nulls are equal if `nulls`), and its field
+    `when`, a FILTER clause, must hold; either may not be there.
+    """
+
+    column: int
+    key: str | None = None
+    field: str | None = None
+    nulls: bool = False
+    when: str | None = None
 
 
 RANK = "rank"
@@ -341,6 +358,7 @@ def group_to_json(group: GroupShape) -> dict[str, Any]:
         "chosen": [list(pair) for pair in group.chosen],
         "tests": [[test.key, test.comparison, test.field] for test in group.tests],
         "scopes": {name: list(own) for name, own in group.scopes.items()},
+        "taken": [[t.column, t.key, t.field, t.nulls, t.when] for t in group.taken],
     }
 
 
@@ -354,4 +372,5 @@ def group_from_json(data: Mapping[str, Any]) -> GroupShape:
         chosen=tuple((column, flag) for column, flag in data["chosen"]),
         tests=tuple(Test(*test) for test in data["tests"]),
         scopes={name: tuple(own) for name, own in data["scopes"].items()},
+        taken=tuple(Taken(*taken) for taken in data.get("taken", ())),
     )

@@ -2,6 +2,7 @@
 
 from whence.plan.codec import from_json, to_json
 from whence.plan.operators import (
+    AT_A_PLACE,
     CHOOSING,
     COLLECTING,
     Aggregate,
@@ -44,6 +45,7 @@ from whence.plan.replay import non_monotonic, replay_grades, unsafe_paths
 from whence.plan.tree import by_id, find, map_plan, sources, walk
 
 __all__ = [
+    "AT_A_PLACE",
     "CHOOSING",
     "COLLECTING",
     "Aggregate",

@@ -40,6 +40,8 @@ COLLECTING = frozenset({"CollectList", "CollectSet"})
 """Aggregates whose value is the list of their members' values, as Spark names them."""
 CHOOSING = frozenset({"Min", "Max", "First", "Last", "AnyValue", "MinBy", "MaxBy", "Mode"})
 """Aggregates that return the value of some row: that row contributes, the others influence."""
+AT_A_PLACE = frozenset({"NthValue", "Lag", "Lead"})
+"""Window functions that return the value of the row at some place of the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +61,29 @@ class AggregateCall:
     whole: bool
 
 
+_OF_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist", "NTile"})
+
+
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """One window function with its frame as text; `column` is the output that holds it."""
+    """One window function with its frame as text; `column` is the output that holds it.
+
+    `picks` says that it takes the value of some rows of its frame, or passes over some of them.
+    """
 
     function: str
     text: str
     arguments: tuple[Expression, ...]
     frame: str
     column: int
+    picks: bool = False
+
+    @property
+    def cuts(self) -> tuple[bool, bool]:
+        """Whether its frame may begin, and end, between rows that the order does not tell apart."""
+        if not self.frame.startswith("ROWS") or self.function in _OF_PEERS:
+            return False, False
+        return "UNBOUNDED PRECEDING" not in self.frame, "UNBOUNDED FOLLOWING" not in self.frame
 
 
 @dataclass(frozen=True, slots=True)

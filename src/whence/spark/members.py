@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from whence import plan as ops
-from whence.algebra.witness import RANK, GroupShape, Members, Test, between, order_name
+from whence.algebra.witness import RANK, GroupShape, Members, Taken, Test, between, order_name
 from whence.errors import UnsupportedError
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
@@ -23,7 +23,7 @@ from whence.spark.instrument.groups import find_flags, grouping, listed
 from whence.spark.instrument.joins import bound_expressions, split_condition
 from whence.spark.instrument.keys import comparable, is_merged
 from whence.spark.instrument.traced import key_names, own_slots
-from whence.spark.instrument.windows import rank_column
+from whence.spark.instrument.windows import Taking, find_taking, rank_column
 from whence.spark.literals import NULL
 
 ROOT = "root"
@@ -435,7 +435,7 @@ def _equated(gateway: Gateway, node: Plan, bound: Sequence[Any]) -> list[tuple[i
 def _window(
     context: Context, operator: ops.Window, node: Plan, group: str, bounds: Bounds | None
 ) -> tuple[Plan, GroupShape]:
-    """The rows of each partition with their rank in it."""
+    """The rows of each partition with their ranks, and with what tells whose value was taken."""
     gateway = context.gateway
     child = instrument(context, operator.children[0], node.child())
     own = gateway.items(node.partitionSpec())
@@ -452,4 +452,29 @@ def _window(
         rank = gateway.alias(gateway.literal(1), RANK)
     keys = _named(gateway, partition)[: len(partition)]
     tests = between(f"k{len(partition)}", f"k{len(partition) + 1}")
-    return _flat(gateway, plan, keys, child, group, [rank], tests)
+    values, taken = _taken(
+        gateway, find_taking(gateway, operator, node), len(partition) + len(tests)
+    )
+    flat, shape = _flat(gateway, plan, keys, child, group, [rank, *values], tests)
+    return flat, replace(shape, taken=taken)
+
+
+def _taken(
+    gateway: Gateway, calls: Sequence[Taking], before: int
+) -> tuple[list[Any], tuple[Taken, ...]]:
+    """What members have of the calls' values, and how it is compared with the key's fields.
+
+    `before` are the fields of the key that come before those of the calls.
+    """
+    values, taken = [], []
+    for call in calls:
+        key = field = when = None
+        if call.value is not None:
+            key, field = f"k{before}", f"v{call.column}"
+            values.append(gateway.alias(call.value, field))
+            before += 1
+        if call.when is not None:
+            when = f"w{call.column}"
+            values.append(gateway.alias(gateway.default_false(call.when), when))
+        taken.append(Taken(call.column, key, field, call.nulls, when))
+    return values, tuple(taken)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import assert_never
 
 from whence.algebra.witness import (
+    RANK,
     Choice,
     Group,
     GroupShape,
@@ -26,7 +27,7 @@ from whence.algebra.witness import (
 )
 from whence.archive import Archive, Dataset
 from whence.errors import EngineError
-from whence.plan import Limit, Offset, Operator, Union, walk
+from whence.plan import Limit, Offset, Operator, Union, Window, walk
 from whence.trace.engine import Engine
 from whence.trace.followed import doubts_of
 from whence.trace.steps import StepView, member_columns, membership, step_view
@@ -156,7 +157,28 @@ class Backward:
         )
         files, group = self.group_files(view, shape.operator, keys)
         inner = replace(view, scopes={**view.scopes, **group.scopes})
+        self.note_ties(view, shape, group, files, keys)
         self._walk(inner, group.element, self._members(group, files, keys), branch)
+
+    def note_ties(
+        self, view: StepView, shape: Group, group: GroupShape, files: list[str], keys: str
+    ) -> None:
+        """Note it where a frame of rows is cut between rows that its order does not tell apart.
+
+        Which of them are in it is not kept.
+        """
+        operator = next((op for op in walk(view.plan) if op.id == shape.operator), None)
+        if group.frame is None or not isinstance(operator, Window):
+            return
+        calls = [c for c in operator.functions if not shape.columns or c.column in shape.columns]
+        sides = zip(group.frame, (any(c.cuts[side] for c in calls) for side in (0, 1)), strict=True)
+        edges = ", ".join(f"k.{quoted(name)}" for name, is_cut in sides if is_cut)
+        if edges and self._tables.run(
+            f"SELECT 1 FROM {keys} AS k JOIN {self._tables.scan(files)} AS g "
+            f"ON {membership(group, 'k', 'g')} AND g.{RANK} IN ({edges}) "
+            f"GROUP BY k, g.{RANK} HAVING count(*) > 1 LIMIT 1"
+        ):
+            self.doubts.append(f"{shape.operator}: rows that tie at the edge of a frame all count")
 
     def _members(self, group: GroupShape, files: list[str], keys: str) -> str:
         columns = [f"g.{quoted(name)}" for name in slots(group.element)]

@@ -9,6 +9,7 @@ from whence.plan.catalyst.nodes import Node, parse
 from whence.plan.catalyst.shapes import unique
 from whence.plan.catalyst.sql import deterministic, frame_text
 from whence.plan.operators import (
+    CHOOSING,
     Aggregate,
     AggregateCall,
     Column,
@@ -143,7 +144,15 @@ def _window_call(context: Context, call: Node, column: Column) -> WindowCall:
         arguments=context.writer.expressions(function.children),
         frame=frame_text(context.writer, frames[-1]) if frames else "",
         column=column.number,
+        picks=_picks(outer, function),
     )
+
+
+def _picks(call: Node, function: Node) -> bool:
+    """Whether a window function's value is not made of all rows of its frame."""
+    filtered = call is not function and len(call.children) > 1
+    chooses = function.name in CHOOSING or function.name == "NthValue"
+    return filtered or chooses or bool(function.fields.get("ignoreNulls"))
 
 
 def map_batches(context: Context) -> MapBatches:

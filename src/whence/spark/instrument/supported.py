@@ -25,7 +25,10 @@ class Supported:
 _ROW = "the row"
 _GROUP = "every row of the group"
 _CHOSEN = "the rows whose value is returned; the other rows of the group influence"
-_FRAME = "the row itself, and the rows of its frame; ties at the edges of a frame count as in it"
+_FRAME = (
+    "the row itself, and the rows of its frame; where rows tie at the edge of a ROWS frame all of "
+    "them, and the answer is a superset"
+)
 _BOTH = "the row of each side; nothing for a null-extended side"
 _SEMI = "the left row, with every matching right row as an alternative"
 _LEAF = "a snapshot is written once, rows are found in it"

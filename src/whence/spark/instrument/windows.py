@@ -7,9 +7,12 @@ ties stand at the edge of a ROWS frame the range takes in all of them.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from whence import plan as ops
+from whence.plan import AT_A_PLACE, CHOOSING
 from whence.spark import instrument as family
 from whence.spark.gateway import Expression, Gateway, Plan
 from whence.spark.instrument.keys import comparable
@@ -18,6 +21,25 @@ from whence.spark.instrument.traced import Context, Traced, group_slot
 # Their value depends on the size of the partition, whatever their frame says.
 _WHOLE_PARTITION = frozenset({"NTile", "PercentRank", "CumeDist"})
 _LAST_RANK = 2**31 - 1
+_TAKES = (CHOOSING - {"MinBy", "MaxBy"}) | AT_A_PLACE
+_COMPARED = re.compile(
+    r"(tiny|small|big)?int|float|double|boolean|binary|date|(decimal|string|timestamp)\b.*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A call that takes a value of some rows of its frame, or passes over some of them.
+
+    `value` is what a row would give, `result` what was taken: the rows that had it gave it. With
+    `nulls` a null is a value like any other. `when` is a FILTER clause.
+    """
+
+    column: int
+    value: Expression | None
+    result: Any | None
+    nulls: bool
+    when: Expression | None
 
 
 def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> Traced:
@@ -34,12 +56,44 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
         plan, ranges = _ranges(gateway, node, child.plan, list(zip(calls, frames, strict=True)))
     grouped = child.over(plan)
     partition = comparable(gateway, plan, gateway.items(node.partitionSpec()))
+    results = [t.result for t in find_taking(gateway, operator, node) if t.result is not None]
     for low, high, own in ranges:
-        keys = [*partition, low, high]
+        keys = [*partition, low, high, *results]
         made = () if len(own) == len(calls) else tuple(own)
         grouped = group_slot(context, grouped, operator, keys, columns=made)
     slots = list(grouped.slots.values())
     return grouped.over(gateway.project(node.output(), grouped.plan, slots))
+
+
+def find_taking(gateway: Gateway, operator: ops.Window, node: Plan) -> list[Taking]:
+    """The calls whose rows can be told by their values, in the order of the columns."""
+    picking = {call.column for call in operator.functions if call.picks}
+    made = operator.output[len(operator.output) - int(node.windowExpressions().size()) :]
+    found = []
+    for column, alias in zip(made, gateway.items(node.windowExpressions()), strict=True):
+        expression = alias.child()
+        if column.number not in picking or gateway.kind(expression) != "WindowExpression":
+            continue
+        taking = _taking(gateway, column.number, alias, expression.windowFunction())
+        if taking is not None:
+            found.append(taking)
+    return found
+
+
+def _taking(gateway: Gateway, column: int, alias: Any, function: Expression) -> Taking | None:
+    when = None
+    if gateway.kind(function) == "AggregateExpression":
+        condition = function.filter()
+        when = condition.get() if condition.isDefined() else None
+        function = function.aggregateFunction()
+    kind = gateway.kind(function)
+    if kind not in _TAKES:
+        return None if kind in CHOOSING else Taking(column, None, None, False, when)
+    value = gateway.items(function.children())[0]
+    if not _COMPARED.fullmatch(str(value.dataType().catalogString())):
+        return None
+    nulls = kind in ("First", "Last", "AnyValue", "NthValue") and not function.ignoreNulls()
+    return Taking(column, value, alias.toAttribute(), nulls, when)
 
 
 def _frames(gateway: Gateway, node: Plan) -> list[Any]:

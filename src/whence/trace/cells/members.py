@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from whence import plan as ops
-from whence.algebra.witness import Collected, Group, Members, slots
+from whence.algebra.witness import Collected, Group, Members, Taken, slots
 from whence.plan.paths import Item as ItemStep
 from whence.trace.backward import ROLE, Backward
 from whence.trace.cells.marks import Mark, Passed, held
@@ -37,15 +37,22 @@ class MemberTables:
             f"FROM {scope.table} WHERE {slot} IS NOT NULL)",
         )
         files, shape = self._backward.group_files(view, group.operator, keys)
+        self._backward.note_ties(view, group, shape, files, keys)
         names = "".join(f", g.{quoted(n)}" for n in (*slots(shape.element), *shape.flags))
-        table = self._tables.table(
-            "members",
-            f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names} "
+        taken = {f"taken{t.column}": _is_taken(t, f"s.{slot}") for t in shape.taken}
+        found = "".join(f", {sql} AS {name}" for name, sql in taken.items())
+        sql = (
+            f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names}{found} "
             f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
-            f"ON {membership(shape, f's.{slot}', 'g')}",
+            f"ON {membership(shape, f's.{slot}', 'g')}"
         )
+        if taken:  # where nothing was taken, no row is less than another
+            all_or = (f"{t} OR NOT bool_or({t}) OVER (PARTITION BY parent) AS {t}" for t in taken)
+            sql = f"SELECT * REPLACE ({', '.join(all_or)}) FROM ({sql})"
+        table = self._tables.table("members", sql)
         scopes = {**scope.scopes, **shape.scopes}
-        return Scope(table, shape.element, scopes, chosen=shape.chosen)
+        chosen = (*shape.chosen, *((t.column, f"taken{t.column}") for t in shape.taken))
+        return Scope(table, shape.element, scopes, chosen=chosen)
 
     def listed(self, scope: Scope, shape: Members) -> str:
         """The members in lists: their own number, that of the group's row, and their place."""
@@ -114,6 +121,17 @@ class MemberTables:
             "used",
             f"SELECT * FROM {members.table} WHERE {ROW} IN ({own}) OR parent NOT IN ({groups})",
         )
+
+
+def _is_taken(taken: Taken, key: str) -> str:
+    """SQL that tells whether the value of a member `g` of a frame was taken."""
+    tests = []
+    if taken.field is not None:
+        same = "IS NOT DISTINCT FROM" if taken.nulls else "="
+        tests.append(f"{key}.{quoted(str(taken.key))} {same} g.{quoted(taken.field)}")
+    if taken.when is not None:
+        tests.append(f"g.{quoted(taken.when)}")
+    return f"coalesce({' AND '.join(tests) or 'true'}, false)"
 
 
 def _placed(members: Scope, collected: Collected) -> str:

@@ -357,9 +357,31 @@ class Walk:
                 self.reasons[f"{operator.id}: the whole partition counts, not the frame"] = None
             if own:
                 inner = self._members.referred(view, scope, frame)
-                found = self._passing.back(bare, scope, own).get(0, [])
-                moved = [self._members.spread(mark, inner.table) for mark in found]
+                moved = [m for mark in own for m in self._in_frame(bare, scope, inner, mark)]
                 self._visit(view, child, inner, moved)
+
+    def _in_frame(
+        self, operator: ops.Window, scope: Scope, members: Scope, mark: Mark
+    ) -> list[Mark]:
+        """A mark of a window's value as marks of the rows in its frame.
+
+        Where one of their values was taken, the others were looked at.
+        """
+        flag = dict(members.chosen).get(mark.column)
+        calls = [call for call in operator.functions if call.column == mark.column]
+        if flag is None and any(call.picks for call in calls):
+            self.reasons[f"{operator.id}: rows whose value was not taken count too"] = None
+        found = self._passing.back(operator, scope, [mark]).get(0, [])
+        moved = [self._members.spread(one, members.table) for one in found]
+        if flag is None:
+            return moved
+        compared = any(call.function in ops.CHOOSING | ops.AT_A_PLACE for call in calls)
+        below = [one for one in moved if not one.contributing]
+        for one in moved:
+            if one.contributing:
+                taken, other = self._members.divided(one, members, flag)
+                below += [taken, other] if compared else [taken]
+        return below
 
     def _note_items(self, operator: ops.Window, mark: Mark) -> None:
         """Which row of a frame gave an item of a list is not kept."""
