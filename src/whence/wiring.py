@@ -188,7 +188,7 @@ def commit(
 
 def _document(step: Captured) -> Mapping[str, Any]:
     return {
-        "plan": ops.to_json(step.plan),
+        "plan": step.document,
         "pipeline": None if step.pipeline is step.plan else ops.to_json(step.pipeline),
         "witness": to_json(step.shape),
         "inputs": step.inputs,

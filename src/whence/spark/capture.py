@@ -55,6 +55,8 @@ class Captured:
     datasets: tuple[Stored, ...]
     groups: dict[str, tuple[GroupShape, Stored]]
     scopes: dict[str, tuple[str, ...]]
+    document: dict[str, Any]
+    """The plan as JSON."""
     attachment: bytes
     ordered: bool
     exact: tuple[str, ...]
@@ -224,7 +226,7 @@ class Capture:
             if mode == "eager":
                 holders = [(traced.shape, output), *((s.element, d) for s, d in groups.values())]
                 groups.update(self._groups(context, read, holders, scopes))
-        attachment, code = described.result()
+        document, attachment, code = described.result()
         return Captured(
             plan=operator,
             pipeline=operator,
@@ -234,6 +236,7 @@ class Capture:
             datasets=(*datasets, output, *(stored for _, stored in groups.values())),
             groups=groups,
             scopes=scopes,
+            document=document,
             attachment=attachment,
             ordered=_is_ordered(operator),
             exact=exact,
@@ -371,9 +374,10 @@ class Capture:
 
 def _described(
     gateway: Gateway, operator: Operator, node: Plan
-) -> tuple[bytes, dict[str, list[str]]]:
-    """A step's plan as bytes, and the digests of the user code in it."""
-    return rebuild.to_bytes(gateway, operator, node), find_code(gateway, operator, node)
+) -> tuple[dict[str, Any], bytes, dict[str, list[str]]]:
+    """A step's plan as JSON and as bytes, and the digests of the user code in it."""
+    attachment = rebuild.to_bytes(gateway, operator, node)
+    return ops.to_json(operator), attachment, find_code(gateway, operator, node)
 
 
 def _groups_of(operator: Operator) -> list[str]:

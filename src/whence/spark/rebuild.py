@@ -75,7 +75,7 @@ def to_bytes(gateway: Gateway, operator: Operator, node: Plan) -> bytes:
 
     def take_apart(op: Operator, part: Plan) -> Plan:
         if isinstance(op, Source):
-            return gateway.empty_relation(gateway.output(part))
+            return gateway.empty_relation(part.output())
         kids = gateway.items(part.children())
         fresh = [take_apart(c, k) for c, k in zip(op.children, kids, strict=True)]
         if isinstance(op, View | Number):

@@ -31,7 +31,8 @@ class Found:
     """A leaf of Spark's plan, with what can be told of it without running anything.
 
     `format` is parquet, json, csv, ..., range, memory, rdd, cached or the name of a connector.
-    With `is_kept` its rows are found again where they are, so that it needs no snapshot.
+    With `is_kept` its rows are found again where they are, so that it needs no snapshot. Of files,
+    `schema` is the schema as JSON.
     """
 
     node: Plan
@@ -39,6 +40,7 @@ class Found:
     location: str
     uris: tuple[str, ...]
     is_kept: bool = False
+    schema: str = ""
 
     @property
     def name(self) -> str:
@@ -66,10 +68,11 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
             name = "parquet"
         else:
             name = str(file_format.toString()).lower()
-        names = [field["name"] for field in json.loads(relation.schema().json())["fields"]]
+        schema = gateway.schema_json(relation.schema())
+        names = [field["name"] for field in json.loads(schema)["fields"]]
         base = _base(uris, _partitions(relation))
         kept = name == "parquet" and told_apart(names) and base is not None
-        return Found(node, name, location, tuple(uris), kept)
+        return Found(node, name, location, tuple(uris), kept, schema)
     formats = {
         "Range": "range",
         "LocalRelation": "memory",
@@ -175,14 +178,13 @@ class Leaves:
         relation = found.node.relation()
         partitions = _partitions(relation)
         base = unquote(_base(found.uris, partitions) or found.location)
-        schema = str(relation.schema().json())  # read with another one, it is another source
-        told = [text] if len(numbered) > 1 else []  # and with other slots, other locators
-        return Stored(
-            id=fingerprint(["source", found.location, digest, schema, *told]),
+        told = [text] if len(numbered) > 1 else []  # with other slots it has other locators
+        return Stored(  # and read with another schema it is another source
+            id=fingerprint(["source", found.location, digest, found.schema, *told]),
             kind="source",
             name=name,
             location=found.location,
-            schema=schema,
+            schema=found.schema,
             fingerprint=digest,
             files=tuple(numbered),
             properties={"slot": text, "partitions": partitions, "base": base},

@@ -197,6 +197,10 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
         plain = pd.Series(self.tracked_.data_).array
         return plain.argsort(ascending=ascending, kind=kind, na_position=na_position)
 
+    def searchsorted(self, value: Any, side: Any = "left", sorter: Any = None) -> Any:
+        """Where values would stand among those of the column."""
+        return np.searchsorted(self.tracked_, unwrapped(value), side=side, sorter=unwrapped(sorter))
+
     def look(self) -> None:
         """Note a branch on the values: all that is made from now on is influenced."""
         steering = self.tracked_.session_.steering

@@ -180,8 +180,8 @@ class Plans(Expressions):
     def _is(self, value: Any, name: str) -> bool:
         return bool(self.class_named(name).isInstance(value))
 
-    def empty_relation(self, output: Sequence[Any]) -> Plan:
-        """A relation without rows that has the given attributes."""
+    def empty_relation(self, output: Any) -> Plan:
+        """A relation without rows that has the given attributes: some, or a Scala `Seq` of them."""
         more = self.arity(f"{_LOGICAL}.LocalRelation") - 3
         return self.logical.LocalRelation(
             self.seq(output), self.seq([]), False, *[self.none] * more

@@ -41,6 +41,7 @@ class Classes:
         self.named: dict[str, Any] = {}
         self.objects: dict[str, Any] = {}
         self.arities: dict[str, int] = {}
+        self.schemas: list[tuple[Any, str]] = []
 
 
 # A process has one JVM at a time; PySpark makes another view of it only with a new one.
