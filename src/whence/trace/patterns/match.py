@@ -95,6 +95,9 @@ class Matcher:
             found.below.append(below)
             if node.times is None and any(each.place.table == place.table for each in below):
                 continue  # it is everywhere
+            if not (node.times or place.steps) and [b.place.keys for b in below] == [place.keys]:
+                found.place = replace(place, table=below[0].place.table)  # once in each row
+                continue
             every = f"SELECT {', '.join(place.keys)} FROM {place.table}"
             keys = self._counted(node, below, every, place.keys)
             if place.steps:
@@ -108,8 +111,7 @@ class Matcher:
         """The occurrences of a node below a place."""
         found = []
         for route in types.routes(above.type, node):
-            place = self._expanded(node, above, self._to_items(node, route))
-            each = _Found(self._filtered(node, place))
+            each = _Found(self._occurrences(node, above, self._to_items(node, route)))
             self._descend(each, node.children)
             found.append(each)
         return found
@@ -128,8 +130,21 @@ class Matcher:
 
     # --- Tables -----------------------------------------------------------------------------
 
-    def _expanded(self, node: Node, above: Place, route: Route) -> Place:
-        """The table of what a route leads to."""
+    def _occurrences(self, node: Node, above: Place, route: Route) -> Place:
+        """The table of what a route leads to, where the node's conditions hold.
+
+        At once, so that DuckDB reads little else; if that fails, one by one, which tells why.
+        """
+        if not node.conditions:
+            return self._expanded(node, above, route)
+        tests = " AND ".join(self._test(node, c, route.type) for c in node.conditions)
+        try:
+            return self._expanded(node, above, route, tests)
+        except Exception:
+            return self._filtered(node, self._expanded(node, above, route), tests)
+
+    def _expanded(self, node: Node, above: Place, route: Route, tests: str = "") -> Place:
+        """The table of what a route leads to; with tests, where they hold."""
         steps = list(route.steps)
         done, keys = above.steps, list(above.keys)
         sql = f"SELECT * FROM {above.table}"
@@ -141,9 +156,12 @@ class Matcher:
         for step in steps:
             sql, done = self._step(sql, done, keys, step, node)
         # A value that nothing is asked of need not be read.
-        columns = [*keys, "v"] if node.conditions or node.children else keys
-        if columns == list(above.keys) and above.table != self._every:
+        asked = node.children or (node.conditions and not tests)
+        columns = [*keys, "v"] if asked else keys
+        if columns == list(above.keys) and above.table != self._every and not tests:
             return Place(done, above.table, route.type)
+        if tests:
+            sql = f'SELECT * FROM (SELECT *, v AS "_" FROM ({sql})) WHERE {tests}'
         sql = f"SELECT {', '.join(columns)} FROM ({sql})"
         return Place(done, self._tables.table("found", sql, self._dataset), route.type)
 
@@ -196,10 +214,7 @@ class Matcher:
             case _:
                 raise PatternError(f"a pattern cannot go into the keys of a map: {node_text(node)}")
 
-    def _filtered(self, node: Node, place: Place) -> Place:
-        if not node.conditions:
-            return place
-        tests = " AND ".join(self._test(node, c, place.type) for c in node.conditions)
+    def _filtered(self, node: Node, place: Place, tests: str) -> Place:
         try:
             named = f'SELECT *, v AS "_" FROM {place.table}'
             columns = ", ".join([*place.keys, *(["v"] if node.children else [])])
