@@ -114,7 +114,13 @@ class Flow:
         )
 
     def _written_out(self, generator: Node, width: int) -> list[list[Shape]]:
-        """The rows of a generator over `array(a, b)` or `map('a', a)`, item by item."""
+        """The rows of a generator over `array(a, b)` or `map('a', a)` or of `stack`, one by one."""
+        if generator.name == "Stack":
+            values = [self._evaluator.shape(child) for child in generator.children[1:]]
+            return [
+                (values[at : at + width] + [NOTHING] * width)[:width]
+                for at in range(0, len(values), width)
+            ]
         if generator.name not in ("Explode", "PosExplode"):
             return []
         match self._evaluator.shape(generator.children[0]):
@@ -129,6 +135,8 @@ class Flow:
     def unnested(self, generator: Node) -> tuple[Path, ...]:
         """What a generator looks at to make rows: of an array or map only that an item is there."""
         generator = _inner(generator)
+        if generator.name == "Stack":
+            return ()
         if generator.name not in ("Explode", "PosExplode", "Inline"):
             return self.paths(generator.children)
         whole = self._evaluator.shape(generator.children[0])
@@ -159,8 +167,6 @@ class Flow:
                 if not names and isinstance(item, Struct):
                     names = tuple(name for name, _ in item.parts)
                 found = [shapes.field(item, name) for name in names]
-            case "Stack":
-                found = [shapes.choice(whole[1 + i :: width] or [NOTHING]) for i in range(width)]
             case "JsonTuple":
                 found = [made(whole[:1])] * width
             case name:

@@ -25,6 +25,8 @@ def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
         return _item(operator, child, plan, position.toAttribute())
     if kind == "Inline":
         return _inlined(context, operator, node, child)
+    if kind == "Stack":
+        return _stacked(context, operator, node, child)
     plan = gateway.with_arguments(node, {5: child.plan})
     shape = Item(child.shape, None, operator.id)
     return Traced(plan, child.slots, shape)
@@ -58,6 +60,24 @@ def _inlined(context: Context, operator: ops.Generate, node: Plan, child: Traced
     }
     kept = [fields.get(a.exprId().id(), a) for a in gateway.output(node)]
     plan = gateway.project([*kept, *child.slots.values(), position], plan)
+    return _item(operator, child, plan, position)
+
+
+def _stacked(context: Context, operator: ops.Generate, node: Plan, child: Traced) -> Traced:
+    """stack(2, a, b, c, d)   →   stack(2, 0, a, b, 1, c, d), the number being kept as a slot."""
+    gateway = context.gateway
+    count, *values = gateway.items(node.generator().children())
+    columns = gateway.items(node.generatorOutput())
+    position = gateway.new_attribute(gateway.fresh("p"), "int")
+    stacked = [count]
+    for number in range(int(count.eval(None))):
+        row = values[number * len(columns) :][: len(columns)]
+        missing = [gateway.null(column.dataType()) for column in columns[len(row) :]]
+        stacked += [gateway.literal(number), *row, *missing]
+    generator = gateway.expressions.Stack(gateway.seq(stacked))
+    outputs = gateway.seq([position, *columns])
+    plan = gateway.with_arguments(node, {0: generator, 4: outputs, 5: child.plan})
+    plan = gateway.project(node.output(), plan, [*child.slots.values(), position])
     return _item(operator, child, plan, position)
 
 

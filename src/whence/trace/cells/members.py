@@ -39,19 +39,16 @@ class MemberTables:
         files, shape = self._backward.group_files(view, group.operator, keys)
         self._backward.note_ties(view, group, shape, files, keys)
         names = "".join(f", g.{quoted(n)}" for n in (*slots(shape.element), *shape.flags))
-        taken = {f"taken{t.column}": _is_taken(t, f"s.{slot}") for t in shape.taken}
-        found = "".join(f", {sql} AS {name}" for name, sql in taken.items())
-        sql = (
+        taken = {t.column: f"taken{t.column}" for t in shape.taken}
+        found = "".join(f", {_is_taken(t, f's.{slot}')} AS {taken[t.column]}" for t in shape.taken)
+        table = self._tables.table(
+            "members",
             f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names}{found} "
             f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
-            f"ON {membership(shape, f's.{slot}', 'g')}"
+            f"ON {membership(shape, f's.{slot}', 'g')}",
         )
-        if taken:  # where nothing was taken, no row is less than another
-            all_or = (f"{t} OR NOT bool_or({t}) OVER (PARTITION BY parent) AS {t}" for t in taken)
-            sql = f"SELECT * REPLACE ({', '.join(all_or)}) FROM ({sql})"
-        table = self._tables.table("members", sql)
         scopes = {**scope.scopes, **shape.scopes}
-        chosen = (*shape.chosen, *((t.column, f"taken{t.column}") for t in shape.taken))
+        chosen = (*shape.chosen, *taken.items())
         return Scope(table, shape.element, scopes, chosen=chosen)
 
     def listed(self, scope: Scope, shape: Members) -> str:
