@@ -22,7 +22,7 @@ from whence.arrays.graph import Node
 from whence.arrays.rules.creation import current, stacked
 from whence.arrays.tracked import TrackedArray, tracked_in
 
-_REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (np.sum, np.nansum),
     "prod": (np.prod, np.nanprod),
     "mean": (np.mean, np.nanmean),
@@ -221,9 +221,9 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
             return spans.of_all(getattr(plain, name)(skipna=skipna, **options), self.tracked_)
         if kind in "mM" and name in ("min", "max") and skipna:
             return (np.fmin if name == "min" else np.fmax).reduce(self.tracked_)
-        if name not in _REDUCTIONS or kind not in "iufcb":
+        if name not in REDUCTIONS or kind not in "iufcb":
             raise TypeError(f"{name} of a tracked column is not followed")
-        whole, present = _REDUCTIONS[name]
+        whole, present = REDUCTIONS[name]
         return (present if skipna and kind in "fc" else whole)(self.tracked_, **options)
 
     def _accumulate(self, name: str, *, skipna: bool = True, **kwargs: Any) -> TrackedColumn:
