@@ -152,6 +152,8 @@ TAKEN = {
     "first_value(points) OVER (PARTITION BY team ORDER BY day)": ([0], [1, 2]),
     "last_value(points, true) OVER (PARTITION BY team ORDER BY points ROWS UNBOUNDED PRECEDING)": (
         [1, 2], [0, 3]),
+    "max(struct(day, points)) OVER (PARTITION BY team ORDER BY -day).points": ([3], []),
+    "first_value(cast(points as string)) OVER (PARTITION BY team ORDER BY day)": ([0], [1]),
     "nth_value(points, 2) OVER (PARTITION BY team ORDER BY day)": ([1, 2], [0]),
     "min(points) OVER (PARTITION BY team ORDER BY day ROWS 1 PRECEDING)": ([1, 2], []),
     "lag(points) IGNORE NULLS OVER (PARTITION BY team ORDER BY day DESC)": ([], [0, 1, 2, 3]),

@@ -22,17 +22,16 @@ from whence.spark.instrument.traced import Context, Traced, group_slot
 _WHOLE_PARTITION = frozenset({"NTile", "PercentRank", "CumeDist"})
 _LAST_RANK = 2**31 - 1
 _TAKES = (CHOOSING - {"MinBy", "MaxBy"}) | AT_A_PLACE
-_COMPARED = re.compile(
-    r"(tiny|small|big)?int|float|double|boolean|binary|date|(decimal|string|timestamp)\b.*"
-)
+_NOT_COMPARED = re.compile(r"\b(map|void|interval|variant)\b")
+_SHORT = re.compile(r"(tiny|small|big)?int|float|double|boolean|date|timestamp.*|decimal.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
     """A call that takes a value of some rows of its frame, or passes over some of them.
 
-    `value` is what a row would give, `result` what was taken: the rows that had it gave it. With
-    `nulls` a null is a value like any other. `when` is a FILTER clause.
+    `value` is what a row would give, `result` what was taken, or hashes of these: the rows that had
+    it gave it. With `nulls` a null is a value like any other. `when` is a FILTER clause.
     """
 
     column: int
@@ -90,10 +89,17 @@ def _taking(gateway: Gateway, column: int, alias: Any, function: Expression) -> 
     if kind not in _TAKES:
         return None if kind in CHOOSING else Taking(column, None, None, False, when)
     value = gateway.items(function.children())[0]
-    if not _COMPARED.fullmatch(str(value.dataType().catalogString())):
+    if _NOT_COMPARED.search(str(value.dataType().catalogString())):
         return None
     nulls = kind in ("First", "Last", "AnyValue", "NthValue") and not function.ignoreNulls()
-    return Taking(column, value, alias.toAttribute(), nulls, when)
+    given, taken = (_brief(gateway, v) for v in (value, alias.toAttribute()))
+    return Taking(column, given, taken, nulls, when)
+
+
+def _brief(gateway: Gateway, value: Expression) -> Expression:
+    """A value, or a hash in place of one that may be long."""
+    short = _SHORT.fullmatch(str(value.dataType().catalogString()))
+    return value if short else gateway.hash(value)
 
 
 def _frames(gateway: Gateway, node: Plan) -> list[Any]:

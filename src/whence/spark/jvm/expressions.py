@@ -91,6 +91,13 @@ class Expressions(Values):
         """A null of a Java data type."""
         return self.scala_object(f"{_EXPRESSIONS}.Literal").create(None, kind)
 
+    def hash(self, value: Expression) -> Expression:
+        """`xxhash64(value)`, null for a null."""
+        e = self.expressions
+        return e.If(
+            e.IsNull(value), self.null(self.data_type("bigint")), e.XxHash64(self.seq([value]))
+        )
+
     def cast(self, value: Expression, kind: str) -> Expression:
         """`CAST(value AS kind)`."""
         return self.cast_to(value, self.data_type(kind))
