@@ -193,9 +193,23 @@ def test_rows_that_tie_at_the_edge_of_a_frame(workshop, games):
         assert run.trace(f"team = 'a' and day = {day}").grade == trace.grade
 
 
-def test_a_window_that_takes_a_row_by_another_column_says_that_it_tells_too_much(workshop, games):
-    frame = games.selectExpr("team", "day", "max_by(name, points) OVER (PARTITION BY team) AS one")
-    _, trace = cells(workshop, frame, "team = 'a', day = 1, one")
+def test_a_window_that_takes_a_row_by_another_column(workshop, games):
+    windows = ["(PARTITION BY team)", "(PARTITION BY team ORDER BY day ROWS 1 PRECEDING)"]
+    frame = games.selectExpr(
+        "team", "day", *(f"min_by(name, points) OVER {w} AS one{i}" for i, w in enumerate(windows))
+    )
+    for column, taken, looked in (("one0", {0}, {1, 2, 3}), ("one1", {0}, {1})):
+        found, trace = cells(workshop, frame, f"team = 'a', day = 2, {column}")
+        assert trace.grade == "exact"
+        names = {row: role for (row, path), role in found.items() if path == "name"}
+        assert {row for row, role in names.items() if role == BY} == taken
+        assert {row for row, role in names.items() if role == NEAR} == looked
+
+
+def test_a_map_that_a_window_took_says_that_it_tells_too_much(workshop, games):
+    text = "first_value(marks) OVER (PARTITION BY team ORDER BY day) AS one"
+    frame = games.selectExpr("team", "day", text)
+    _, trace = cells(workshop, frame, "team = 'a', day = 2, one")
     assert trace.grade == "superset"
     assert any("not taken" in reason for reason in trace.reasons)
 

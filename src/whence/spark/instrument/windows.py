@@ -21,7 +21,7 @@ from whence.spark.instrument.traced import Context, Traced, group_slot
 # Their value depends on the size of the partition, whatever their frame says.
 _WHOLE_PARTITION = frozenset({"NTile", "PercentRank", "CumeDist"})
 _LAST_RANK = 2**31 - 1
-_TAKES = (CHOOSING - {"MinBy", "MaxBy"}) | AT_A_PLACE
+_TAKES = CHOOSING | AT_A_PLACE
 _NOT_COMPARED = re.compile(r"\b(map|void|interval|variant)\b")
 _SHORT = re.compile(r"(tiny|small|big)?int|float|double|boolean|date|timestamp.*|decimal.*")
 
@@ -31,7 +31,8 @@ class Taking:
     """A call that takes a value of some rows of its frame, or passes over some of them.
 
     `value` is what a row would give, `result` what was taken, or hashes of these: the rows that had
-    it gave it. With `nulls` a null is a value like any other. `when` is a FILTER clause.
+    it gave it. With `nulls` a null is a value like any other. `when` is a FILTER clause; `beside` a
+    column that the result needs, which the window computes as well.
     """
 
     column: int
@@ -39,6 +40,7 @@ class Taking:
     result: Any | None
     nulls: bool
     when: Expression | None
+    beside: Any | None = None
 
 
 def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> Traced:
@@ -47,15 +49,18 @@ def window(context: Context, operator: ops.Window, node: Plan, copied: bool) -> 
     child = family.instrument(context, operator.children[0], node.child(), copied=copied)
     frames = _frames(gateway, node)
     calls = [call.column for call in operator.functions]
+    taking = find_taking(gateway, operator, node)
+    beside = [t.beside for t in taking if t.beside is not None]
+    asked = gateway.with_arguments(node, {0: gateway.seq(node.windowExpressions(), beside)})
     if any(frame is None for frame in frames):
-        plan = gateway.with_children(node, [child.plan])
+        plan = gateway.with_children(asked, [child.plan])
         whole = [c for c, frame in zip(calls, frames, strict=True) if frame is None]
         ranges = [(gateway.literal(1), gateway.literal(_LAST_RANK), whole)]
     else:
-        plan, ranges = _ranges(gateway, node, child.plan, list(zip(calls, frames, strict=True)))
+        plan, ranges = _ranges(gateway, asked, child.plan, list(zip(calls, frames, strict=True)))
     grouped = child.over(plan)
     partition = comparable(gateway, plan, gateway.items(node.partitionSpec()))
-    results = [t.result for t in find_taking(gateway, operator, node) if t.result is not None]
+    results = [t.result for t in taking if t.result is not None]
     for low, high, own in ranges:
         keys = [*partition, low, high, *results]
         made = () if len(own) == len(calls) else tuple(own)
@@ -73,25 +78,35 @@ def find_taking(gateway: Gateway, operator: ops.Window, node: Plan) -> list[Taki
         expression = alias.child()
         if column.number not in picking or gateway.kind(expression) != "WindowExpression":
             continue
-        taking = _taking(gateway, column.number, alias, expression.windowFunction())
+        taking = _taking(gateway, column.number, alias, expression)
         if taking is not None:
             found.append(taking)
     return found
 
 
-def _taking(gateway: Gateway, column: int, alias: Any, function: Expression) -> Taking | None:
-    when = None
+def _taking(gateway: Gateway, column: int, alias: Any, call: Expression) -> Taking | None:
+    when, function = None, call.windowFunction()
     if gateway.kind(function) == "AggregateExpression":
         condition = function.filter()
         when = condition.get() if condition.isDefined() else None
         function = function.aggregateFunction()
     kind = gateway.kind(function)
     if kind not in _TAKES:
-        return None if kind in CHOOSING else Taking(column, None, None, False, when)
-    value = gateway.items(function.children())[0]
+        return Taking(column, None, None, False, when)
+    value, *others = gateway.items(function.children())
     if _NOT_COMPARED.search(str(value.dataType().catalogString())):
         return None
     nulls = kind in ("First", "Last", "AnyValue", "NthValue") and not function.ignoreNulls()
+    if kind in ("MinBy", "MaxBy"):
+        # The row had the value, and the least or most of what it is taken by.
+        spec, extreme = call.windowSpec(), gateway.extreme(kind[:3], others[0], when)
+        frame = (spec.partitionSpec(), spec.orderSpec(), spec.frameSpecification())
+        most = gateway.alias(gateway.over(extreme, *frame), gateway.fresh("e"))
+        given, taken = (
+            gateway.hash(gateway.struct([("v", v), ("by", by)]))
+            for v, by in ((value, others[0]), (alias.toAttribute(), most.toAttribute()))
+        )
+        return Taking(column, given, taken, False, when, most)
     given, taken = (_brief(gateway, v) for v in (value, alias.toAttribute()))
     return Taking(column, given, taken, nulls, when)
 
