@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from whence.archive.seal import Seal
     from whence.archive.verify import Verification
     from whence.replay import Check
-    from whence.sealed import Divergence, Sealed, Use
+    from whence.sealed import Divergence, Sealed, Uses
 
 DEFAULT_ARCHIVE = "provenance"
 
@@ -195,22 +195,24 @@ class Archive:
 
         return Sealed(self._store, lambda: self.tables, SparkTables(session))
 
-    def uses(self, source: str, selection: Selection = None) -> list[Use]:
-        """Which stored results, of any sealed run, use the selected records of a source."""
-        for stored in reversed(self._store.runs()):
-            run = Run(self, stored)
-            if any(dataset.name == source for dataset in run.sources()):
-                tables = self.tables.fork()
-                dataset = run._source(tables, source)
-                chosen = run._select(tables, dataset, selection)
-                rows = tables.run(f"SELECT locator FROM {chosen}")
-                return self.sealed.uses(dataset, [row[0] for row in rows])
-        names = {d.name for d in self._store.datasets() if d.kind in ("source", "snapshot")}
-        raise UnknownNameError("source", source, sorted(names))
+    def uses(self, source: str, selection: Selection = None) -> Uses:
+        """Which stored results, of any sealed run, use the selected records of a source.
+
+        All sources of that name are asked, in every version that a run has read. What could not be
+        asked is in the answer.
+        """
+        tables = self.tables.fork()
+
+        def chosen(run: StoredRun, dataset: Dataset) -> list[int]:
+            table = Run(self, run)._select(tables, dataset, selection)
+            return [row[0] for row in tables.run(f"SELECT locator FROM {table}", dataset)]
+
+        return self.sealed.uses(source, chosen)
 
     def forget(self, runs: list[str], *, key: str | os.PathLike[str] | None = None) -> Plan:
         """Remove runs and what only they used; the chain of seals stays verifiable."""
-        found = self.sealed.forget([self._store.run(reference) for reference in runs], key=key)
+        chosen = {run.id: run for run in map(self._store.run, runs)}
+        found = self.sealed.forget(list(chosen.values()), key=key)
         self._tables = None
         return found
 

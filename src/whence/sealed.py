@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
 from whence.archive import Archive, Dataset, Run, forget, ledger
+from whence.archive.model import LEAF_KINDS
 from whence.archive.seal import Seal, from_row
 from whence.archive.sealer import Sealer
 from whence.archive.signing import load_key
 from whence.archive.verify import Verification
-from whence.errors import UnknownNameError
+from whence.errors import SelectionError, SourceError, UnknownNameError
 from whence.trace import usage
 from whence.trace.closure import Comparison, Direction, closure, compare
 from whence.trace.prove import Prover
 from whence.trace.ptable import Node, PTable, Sql
+from whence.trace.rehome import rehomed
 from whence.trace.rewrite import kept_nodes, rewritten
-from whence.trace.tables import Tables
+from whence.trace.tables import Tables, check_source
 from whence.verifying import verify_archive
 
 
@@ -47,6 +49,21 @@ class Use:
     run: str
     name: str
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The stored results that use some records, and what could not be looked at."""
+
+    results: tuple[Use, ...]
+    unseen: tuple[str, ...] = ()
+    """Sources that have changed or lack a column, and runs without a seal; in words."""
+
+    def __iter__(self) -> Iterator[Use]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
 
 
 class Sealed:
@@ -153,15 +170,62 @@ class Sealed:
         )
         return [row[0] for row in found]
 
-    def uses(self, source: Dataset, locators: Sequence[int]) -> list[Use]:
-        """Which stored results use these records of a source: of any run, by what names them."""
-        nodes = usage.nodes_of_records(self._tables(), self.table, source, locators)
-        below = closure(self.table, self._start(nodes), "derived")
-        rows = self.table.engine.run(
-            f"SELECT run, name, count(DISTINCT row) FROM {self.table.roots} AS r "
+    def uses(self, source: str, chosen: Callable[[Run, Dataset], Sequence[int]]) -> Uses:
+        """Which stored results use some records of the sources of a name, in all their versions.
+
+        `chosen` gives the locators of the records in a version that a run has read. Results are
+        those of any run: records are told by what names them.
+        """
+        readers = self._readers(source)
+        records, failed, unseen = [], [], []
+        for dataset in self._store.datasets(readers):
+            runs = readers[dataset.id]
+            try:
+                check_source(dataset)
+                records.append((dataset, chosen(runs[0], dataset)))
+            except (SelectionError, SourceError) as error:
+                failed.append(error)
+                unseen.append(f"{source}, as read by {', '.join(r.name for r in runs)}: {error}")
+        if not records:
+            raise failed[0]
+        table = self.table
+        found = [usage.nodes_of_records(self._tables(), table, *part) for part in records]
+        nodes = sorted({node for part in found for node in part.nodes})
+        unseen += [text for part in found for text in part.unseen]
+        unseen += self._unsealed(readers, source)
+        below = closure(table, self._start(nodes), "derived")
+        rows = table.engine.run(
+            f"SELECT run, name, count(DISTINCT row) FROM {table.roots} AS r "
             f"WHERE last AND node IN (SELECT id FROM {below}) GROUP BY run, name ORDER BY name, run"
         )
-        return [Use(*row) for row in rows]
+        return Uses(tuple(Use(*row) for row in rows), tuple(dict.fromkeys(unseen)))
+
+    def _readers(self, source: str) -> dict[str, list[Run]]:
+        """The runs that read each dataset of a name, the newest first."""
+        named = {
+            dataset.id
+            for dataset in self._store.datasets()
+            if dataset.name == source and dataset.kind in LEAF_KINDS
+        }
+        readers: dict[str, list[Run]] = {}
+        for run in reversed(self._store.runs()):
+            for dataset in dict.fromkeys(i for step in run.steps for i in step.inputs):
+                if dataset in named:
+                    readers.setdefault(dataset, []).append(run)
+        if not readers:
+            names = {d.name for d in self._store.datasets() if d.kind in LEAF_KINDS}
+            raise UnknownNameError("source", source, sorted(names))
+        return readers
+
+    def _unsealed(self, readers: Mapping[str, Sequence[Run]], source: str) -> list[str]:
+        """What is to be said of runs that read a source and are not sealed."""
+        sealed = {seal.run for seal in self.seals()}
+        runs = {run.id: run.name for listed in readers.values() for run in listed}
+        return [
+            f"run {name} reads {source} and is not sealed"
+            for run, name in runs.items()
+            if run not in sealed
+        ]
 
     # --- Space ------------------------------------------------------------------------------
 
@@ -180,7 +244,10 @@ class Sealed:
             tables = Tables(self._store)
             table = PTable(self._store, tables)
             kept = kept_nodes(table, {run.id for run in runs})
-            replaced, ranges = rewritten(tables, table, kept, sealer)
+            homes = rehomed(tables, table, kept, sealer, (*going.datasets, *going.sources))
+            going = forget.keeping(self._store, going, homes.staying)
+            gone = {dataset.id for dataset in (*going.datasets, *going.sources)}
+            replaced, ranges = rewritten(tables, table, kept, sealer, gone, homes.moved)
             forget.commit(sealer, going, replaced, ranges, private)
         self._ptable = None
         return going

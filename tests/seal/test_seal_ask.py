@@ -101,7 +101,7 @@ def test_divergence_agrees_with_whole_closures(vault: Vault) -> None:
 def test_who_uses_a_record(vault: Vault) -> None:
     uses = {use.name: use.rows for use in vault.archive.uses("sales", "id = 3")}
     assert uses == {"group": 1, "groups": 1, "window": 1, "items": 1, "scalar": 5}
-    assert vault.archive.uses("input", "sequence = 'none'") == []
+    assert list(vault.archive.uses("input", "sequence = 'none'")) == []
     with pytest.raises(UnknownNameError):
         vault.archive.uses("nobody")
 
@@ -189,3 +189,80 @@ def test_what_others_build_on_is_not_forgotten(spark: Any, tmp_path: Path) -> No
         archive.forget(["first"])
     archive.forget(["first", "second"])
     assert whence.open(place).runs() == []
+
+
+@pytest.mark.parametrize("bits", [8, 256])
+def test_rows_shared_with_a_forgotten_run_are_found_again(
+    spark: Any, tmp_path: Path, bits: int
+) -> None:
+    rows = [(i, i % 3, f"n{i}") for i in range(300)]
+    place = tmp_path / "archive"
+    for name, listed in (("one", rows), ("two", [(999, 1, "x"), *reversed(rows)])):
+        frame = spark.createDataFrame(listed, "id long, g int, name string").coalesce(1)
+        frame.write.parquet(str(tmp_path / name))
+        read = spark.read.parquet(str(tmp_path / name))
+        run = whence.capture(read.groupBy("g").count(), name=name, archive=place, mode="eager")
+        run.seal(bits=bits)
+    tokens_before = tokens(whence.open(place))
+    archive = whence.open(place)
+    assert {d.name for d in archive.forget(["one"]).sources} == {"one"}
+    archive = whence.open(place)
+    assert whence.verify_archive(place, tokens=True).findings == []
+    reached = archive.sealed.closure(archive.run("two").nodes())
+    assert {node.source for node, _ in reached if node.form == "source"} == {"two"}
+    assert len(whence.verify_proof(archive.run("two").prove("g = 0")).inputs) == 100
+    assert set(tokens(archive)) <= set(tokens_before)
+    assert [use.name for use in archive.uses("two", "id = 4")] == ["two"]
+    again = spark.read.parquet(str(tmp_path / "one")).groupBy("g").count()
+    whence.capture(again, name="one", archive=place, mode="eager", seal=True)
+    assert whence.verify_archive(place, tokens=True).findings == []
+
+
+def test_a_source_stays_while_its_rows_are_found_nowhere_else(spark: Any, tmp_path: Path) -> None:
+    place = tmp_path / "archive"
+    for name in ("one", "two"):
+        spark.range(9).coalesce(1).write.parquet(str(tmp_path / name))
+        read = spark.read.parquet(str(tmp_path / name))
+        whence.capture(read.where("id > 3"), name=name, archive=place, seal=True)
+    spark.range(5).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "two"))
+    archive = whence.open(place)
+    assert archive.forget(["one"]).sources == ()
+    assert whence.verify_archive(place, tokens=True, sources=False).findings == []
+
+
+def test_uses_are_found_in_every_version_of_a_source(spark: Any, tmp_path: Path) -> None:
+    place, people = tmp_path / "archive", tmp_path / "people.csv"
+
+    def capture(name: str, *columns: str) -> whence.Run:
+        frame = spark.read.csv(str(people), header=True).select(*columns)
+        return whence.capture(frame, name=name, archive=place, mode="eager")
+
+    people.write_text("name,age,city\nann,5,x\nbob,6,y\n")
+    capture("ages", "name", "age").seal()
+    capture("cities", "name", "city").seal()
+    people.write_text("name,age,city\nbob,6,y\n")
+    capture("later", "name", "age").seal()
+    unsealed = capture("unsealed", "name")
+    found = whence.open(place).uses("people", "name = 'ann'")
+    assert {use.name: use.rows for use in found} == {"ages": 1, "cities": 1}
+    assert found.unseen == ("run unsealed reads people and is not sealed",)
+    unsealed.seal()
+    found = whence.open(place).uses("people", "age = 5")
+    assert [use.name for use in found] == ["ages"]
+    assert [text.split(":")[0] for text in found.unseen] == [
+        "people, as read by cities",
+        "people, as read by unsealed",
+    ]
+
+
+def test_a_source_that_is_gone_is_said_to_be_unseen(spark: Any, tmp_path: Path) -> None:
+    place = tmp_path / "archive"
+    for number in range(2):
+        folder = tmp_path / f"{number}" / "people"
+        spark.range(3 * number, 3 * number + 3).coalesce(1).write.parquet(str(folder))
+        run = whence.capture(spark.read.parquet(str(folder)), name=f"run{number}", archive=place)
+        run.seal(leaf_digests=False)
+    (tmp_path / "0" / "people").rename(tmp_path / "elsewhere")
+    found = whence.open(place).uses("people", "id = 4")
+    assert [use.name for use in found] == ["run1"]
+    assert any("as read by run0" in text for text in found.unseen)

@@ -7,8 +7,8 @@ to be changed because of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
@@ -71,6 +71,20 @@ def plan(archive: Archive, runs: Sequence[Run]) -> Plan:
             else:
                 (own if dataset.is_own else sources).append(dataset)
     return Plan(tuple(runs), tuple(own), tuple(sources), heirs)
+
+
+def keeping(archive: Archive, going: Plan, staying: Set[str]) -> Plan:
+    """The plan without some datasets, which the runs that stay still need."""
+    left = {run.id for run in going.runs}
+    heirs = [run.id for run in archive.runs() if run.id not in left]
+    return replace(
+        going,
+        datasets=tuple(d for d in going.datasets if d.id not in staying),
+        sources=tuple(d for d in going.sources if d.id not in staying),
+        heirs={**going.heirs, **dict.fromkeys(sorted(staying), heirs[-1])}
+        if staying
+        else going.heirs,
+    )
 
 
 def _brought(connection: Connection) -> dict[str, str]:

@@ -9,6 +9,9 @@ DatasetKind = Literal[
     "source", "snapshot", "output", "group", "range", "nodes", "edges", "uses", "roots"
 ]
 
+LEAF_KINDS: frozenset[str] = frozenset({"source", "snapshot", "range"})
+"""Kinds that pipelines read and no run made."""
+
 SEGMENT_KINDS: frozenset[str] = frozenset({"nodes", "edges", "uses"})
 """Kinds that seals share: the graph behind what was sealed, in segments."""
 

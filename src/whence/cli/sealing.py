@@ -138,7 +138,10 @@ def prove(
     if output is None:
         sys.stdout.write(text)
     else:
-        Path(output).write_text(text, encoding="utf-8")
+        try:
+            Path(output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise typer.BadParameter(f"{output} cannot be written: {error.strerror}") from error
 
 
 def verify_proof(
@@ -196,12 +199,18 @@ def nodes(
     """
     from whence.present.sealed import nodes_report
 
+    attributes = {"token": token, "label": label, "form": form, "source": source}
+    given = [f"--{name}" for name, value in attributes.items() if value is not None]
+    given += ["--forward"] if forward else []
+    if run is not None and given:
+        raise typer.BadParameter(f"{', '.join(given)}: for nodes by attributes, without a RUN")
+    if run is None and where is not None:
+        raise typer.BadParameter("--where chooses rows of a RUN: name one")
     opened = _open(archive, catalog)
     if run is not None:
         found = opened.sealed.closure(opened.run(run).nodes(where), "inputs", depth)
         _print(nodes_report([(n, {"depth": d}) for n, d in found[:limit]]), format)
         return
-    attributes = {"token": token, "label": label, "form": form, "source": source}
     hits = opened.sealed.find(**attributes, limit=limit)
     if forward:
         reached = opened.sealed.closure([node.id for node in hits], "derived", depth)
@@ -248,7 +257,9 @@ def uses(
     catalog: CatalogOption = None,
     format: FormatOption = "table",
 ) -> None:
-    """Which stored results use a record? Looks at all sealed runs.
+    """Which stored results use a record? Looks at all sealed runs and versions of the source.
+
+    Exits with 3 if none was found and something could not be looked at.
 
     \b
     Example:
@@ -256,7 +267,10 @@ def uses(
     """
     from whence.present.sealed import uses_report
 
-    _print(uses_report(_open(archive, catalog).uses(source, where)), format)
+    found = _open(archive, catalog).uses(source, where)
+    _print(uses_report(found), format)
+    if found.unseen and not found.results:
+        raise typer.Exit(3)
 
 
 def du(

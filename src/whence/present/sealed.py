@@ -139,8 +139,13 @@ def forget_report(found: Plan) -> Report:
     return Report((text,), {"runs": dicts(records), "bytes": found.bytes}, records)
 
 
-def uses_report(found: Sequence[Any]) -> Report:
-    """Which stored results use a record."""
+def uses_report(found: Any) -> Report:
+    """Which stored results use a record, and what could not be looked at."""
     records = Grid(("run", "name", "rows"), [(use.run, use.name, use.rows) for use in found])
-    title = f"used by {count(len(found), 'run')}" if found else "no sealed result uses it"
-    return Report((title, records) if found else (title,), {"runs": dicts(records)}, records)
+    none = (
+        "no result that could be looked at uses it" if found.unseen else "no sealed result uses it"
+    )
+    title = f"used by {count(len(found), 'run')}" if found else none
+    unseen = [f"not looked at: {text}" for text in found.unseen]
+    data = {"runs": dicts(records), "unseen": list(found.unseen)}
+    return Report((title, *([records] if found.results else []), *unseen), data, records)

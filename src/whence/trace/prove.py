@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from whence.algebra.canonical import CHUNK, record_columns, row_sql
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, merkle, tokens
+from whence.archive.ledger import RangeRow
 from whence.archive.proof import FORMAT, SHOWN
 from whence.archive.seal import Seal, section_leaves
-from whence.errors import ArchiveError, SelectionError
+from whence.errors import ArchiveError, SelectionError, SourceError
 from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
@@ -246,22 +247,39 @@ class Recomputed:
 
     def of(self, ids: set[int]) -> dict[int, bytes]:
         """The token of each of these source rows."""
-        settings = self._table.settings
+        bits = self._table.settings.bits
         found: dict[int, bytes] = {}
-        for row in self._table.ranges:
-            inside = [i for i in ids if row.start <= i < row.start + max(row.count, 1)]
-            if not inside:
-                continue
-            if settings.scheme == "origin" and row.digest:
-                full = {i: tokens.origin(row.path, row.modified, i - row.start) for i in inside}
-            elif settings.scheme == "content" and row.digest:
-                full = {i: tokens.content(row.path, row.digest, i - row.start) for i in inside}
-            else:
-                full = self._hashed(row, set(inside))
-            found.update({i: tokens.shortened(f, settings.bits) for i, f in full.items()})
-        return found
+        for row, inside in self._by_file(ids):
+            found.update(self._full(row, inside))
+        return {i: tokens.shortened(full, bits) for i, full in found.items()}
 
-    def _hashed(self, row: Any, ids: set[int]) -> dict[int, bytes]:
+    def readable(self, ids: set[int]) -> tuple[dict[int, bytes], list[str]]:
+        """The full hashes of those whose source can be read, and why the others cannot."""
+        found: dict[int, bytes] = {}
+        errors: list[str] = []
+        for row, inside in self._by_file(ids):
+            try:
+                found.update(self._full(row, inside))
+            except SourceError as error:
+                errors.append(str(error))
+        return found, errors
+
+    def _by_file(self, ids: set[int]) -> Iterator[tuple[RangeRow, set[int]]]:
+        for row in self._table.ranges:
+            inside = {i for i in ids if row.start <= i < row.start + max(row.count, 1)}
+            if inside:
+                yield row, inside
+
+    def _full(self, row: RangeRow, ids: set[int]) -> dict[int, bytes]:
+        """The full hash of each of these rows of a file."""
+        scheme = self._table.settings.scheme
+        if scheme == "origin" and row.digest:
+            return {i: tokens.origin(row.path, row.modified, i - row.start) for i in ids}
+        if scheme == "content" and row.digest:
+            return {i: tokens.content(row.path, row.digest, i - row.start) for i in ids}
+        return self._hashed(row, ids)
+
+    def _hashed(self, row: RangeRow, ids: set[int]) -> dict[int, bytes]:
         dataset = self._tables.archive.dataset(row.dataset)
         if not self._checked:
             check_source(dataset)

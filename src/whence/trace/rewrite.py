@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 from whence.archive import Dataset, layout
@@ -11,7 +12,11 @@ from whence.trace.closure import closure
 from whence.trace.ptable import PTable
 from whence.trace.tables import Tables, local, text
 
-_ORDER = {"nodes": "id", "edges": "derived, index, input", "uses": "input, derived"}
+_ORDER = {"nodes": "id", "edges": "derived, index, input", "uses": "input, derived", "roots": "row"}
+_LEAF = {"nodes": "id", "edges": "input", "uses": "input", "roots": "node"}
+"""The column that may have the id of a source row."""
+_KEPT = {"nodes": "id", "edges": "derived", "uses": "derived"}
+"""The column whose node a row is kept for."""
 
 
 def kept_nodes(table: PTable, going: set[str]) -> str:
@@ -26,31 +31,59 @@ def kept_nodes(table: PTable, going: set[str]) -> str:
 
 
 def rewritten(
-    tables: Tables, table: PTable, kept: str, sealer: Sealer
+    tables: Tables, table: PTable, kept: str, sealer: Sealer, going: Set[str], moved: str | None
 ) -> tuple[dict[str, Dataset | None], list[int]]:
-    """What stands for each segment that holds nodes nobody needs, and the empty id ranges."""
+    """What stands for each segment that changes, and the id ranges that no node is left of.
+
+    Nodes that nobody needs go, and those in `moved` (a table `old`, `new`) get another id; `going`
+    are the datasets that go.
+    """
     archive = tables.archive
     replaced: dict[str, Dataset | None] = {}
     for dataset in archive.datasets():
-        if dataset.kind not in _ORDER or not dataset.files:
+        if dataset.kind not in _ORDER or not dataset.files or dataset.id in going:
             continue
-        column = "id" if dataset.kind == "nodes" else "derived"
         scan = tables.scan([local(path) for path in archive.file_paths(dataset)])
-        keep = f"{column} IN (SELECT id FROM {kept})"
-        total, left = tables.one(f"SELECT count(*), count(*) FILTER ({keep}) FROM {scan}")
-        if left == total:
+        column = _KEPT.get(dataset.kind)
+        keep = f"{column} IN (SELECT id FROM {kept})" if column else "true"
+        leaf = _LEAF[dataset.kind]
+        other = f"{leaf} IN (SELECT old FROM {moved})" if moved else "false"
+        total, left, changed = tables.one(
+            f"SELECT count(*), count(*) FILTER ({keep}), count(*) FILTER ({other}) FROM {scan}"
+        )
+        if left == total and not changed:
             continue
         replaced[dataset.id] = None
         if left:
-            query = f"SELECT * FROM {scan} WHERE {keep} ORDER BY {_ORDER[dataset.kind]}"
+            query = f"SELECT * FROM {scan} WHERE {keep}"
+            if moved:
+                query = (
+                    f"SELECT k.* REPLACE (coalesce(m.new, k.{leaf}) AS {leaf}) FROM ({query}) AS k "
+                    f"LEFT JOIN {moved} AS m ON m.old = k.{leaf}"
+                )
+            query = f"{query} ORDER BY {_ORDER[dataset.kind]}"
             replaced[dataset.id] = _written(tables, sealer, dataset, query)
+    return replaced, _empty(tables, table, kept, going)
+
+
+def _empty(tables: Tables, table: PTable, kept: str, going: Set[str]) -> list[int]:
+    """The starts of the id ranges of what goes, and of those that no node is left of.
+
+    A range whose source stays may be where equal rows are found again some day.
+    """
+    used = {i for run in table.archive.runs() for step in run.steps for i in step.inputs}
     empty = []
     for row in table.ranges:
-        last = row.start + max(row.count, 1) - 1
-        found = tables.run(f"SELECT 1 FROM {kept} WHERE id BETWEEN {row.start} AND {last} LIMIT 1")
-        if not found:
+        if row.dataset in going:
             empty.append(row.start)
-    return replaced, empty
+        elif row.dataset not in used:
+            last = row.start + max(row.count, 1) - 1
+            found = tables.run(
+                f"SELECT 1 FROM {kept} WHERE id BETWEEN {row.start} AND {last} LIMIT 1"
+            )
+            if not found:
+                empty.append(row.start)
+    return empty
 
 
 def _written(tables: Tables, sealer: Sealer, dataset: Dataset, query: str) -> Dataset:
@@ -64,4 +97,4 @@ def _written(tables: Tables, sealer: Sealer, dataset: Dataset, query: str) -> Da
     tables.run(
         f"COPY ({query}) TO {text(path)} (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2)"
     )
-    return sealer.written(new, dataset.kind, {})  # type: ignore[arg-type]
+    return sealer.written(new, dataset.kind, dataset.properties)  # type: ignore[arg-type]

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEGMENT_KINDS
+from whence.errors import SourceError
 from whence.trace.closure import closure
-from whence.trace.prove import record_names, record_texts
+from whence.trace.prove import Recomputed, record_names, record_texts
 from whence.trace.ptable import PTable
 from whence.trace.tables import LOCATOR, Tables, check_source, text
 
 
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Nodes that stand for records, and what could not be looked at when they were sought."""
+
+    nodes: tuple[int, ...]
+    unseen: tuple[str, ...] = ()
+
+
 def nodes_of_records(
     tables: Tables, table: PTable, source: Dataset, locators: Sequence[int]
-) -> list[int]:
+) -> Records:
     """The nodes that stand for some rows of a source: by value, or by where they are."""
     found = set(_by_place(table, source, locators))
     if table.settings.scheme != "value" or not locators:
-        return sorted(found)
+        return Records(tuple(sorted(found)))
     check_source(source)
     wanted = ", ".join(str(int(i)) for i in locators)
     rows = tables.run(
@@ -29,23 +38,37 @@ def nodes_of_records(
         source,
     )
     digests = [row[0] for row in rows]
+    unseen: list[str] = []
     if table.settings.leaf_digests:
-        found |= _by_token(table, digests)
+        full = {tokens.value(bytes.fromhex(digest)) for digest in digests}
+        found |= _by_token(table, full) - _others(tables, table, full, unseen)
     else:
         for dataset in _like(table, source):
-            equal = _equal(tables, dataset, digests)
+            try:
+                equal = _equal(tables, dataset, digests)
+            except SourceError as error:
+                unseen.append(str(error))
+                continue
             found |= set(_by_place(table, dataset, equal))
-    return sorted(found)
+    return Records(tuple(sorted(found)), tuple(unseen))
 
 
-def _by_token(table: PTable, digests: Sequence[str]) -> set[int]:
-    full = [tokens.value(bytes.fromhex(digest)) for digest in digests]
+def _by_token(table: PTable, full: Set[bytes]) -> set[int]:
     short = [tokens.shortened(token, table.settings.bits).hex().upper() for token in full]
     listed = ", ".join(map(text, short)) or "''"
     rows = table.engine.run(
         f"SELECT id FROM {table.nodes} AS n WHERE label = 0 AND hex(digest) IN ({listed})"
     )
     return {row[0] for row in rows}
+
+
+def _others(tables: Tables, table: PTable, full: Set[bytes], unseen: list[str]) -> set[int]:
+    """Nodes whose short token is that of another record: told by reading their rows again."""
+    if table.settings.bits == 256:
+        return set()
+    known, errors = Recomputed(tables, table).readable(_by_token(table, full))
+    unseen += errors
+    return {node for node, token in known.items() if token not in full}
 
 
 def _like(table: PTable, source: Dataset) -> list[Dataset]:
@@ -98,6 +121,16 @@ class Usage:
     shared_nodes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Nodes of a run: all, those that no other run has, and of both those that are stored."""
+
+    all: int = 0
+    alone: int = 0
+    stored: int = 0
+    stored_alone: int = 0
+
+
 def usage(archive: Archive, table: PTable | None) -> list[Usage]:
     """Bytes by run. Nodes and edges count for the runs whose rows are made of them."""
     runs = archive.runs()
@@ -119,23 +152,23 @@ def usage(archive: Archive, table: PTable | None) -> list[Usage]:
         own = sum(d.bytes for i, d in datasets.items() if users.get(i) == {run.id} and d.is_own)
         mine = [d for i, d in datasets.items() if run.id in users.get(i, ()) and d.is_own]
         shared = sum(d.bytes for d in mine) - own
-        count, alone = nodes.get(run.id, (0, 0))
+        counts = nodes.get(run.id, _Counts())
         per_node = segments / total if total else 0
         answer.append(
             Usage(
                 run.id,
                 run.name,
-                own + round(alone * per_node),
-                shared + round((count - alone) * per_node),
-                count,
-                count - alone,
+                own + round(counts.stored_alone * per_node),
+                shared + round((counts.stored - counts.stored_alone) * per_node),
+                counts.all,
+                counts.all - counts.alone,
             )
         )
     return answer
 
 
-def _nodes(table: PTable) -> dict[str, tuple[int, int]]:
-    """Of each sealed run: its nodes, and those that no other run has."""
+def _nodes(table: PTable) -> dict[str, _Counts]:
+    """Of each sealed run: its nodes and those that no other run has, all and those stored."""
     engine = table.engine
     runs = [row[0] for row in engine.run(f"SELECT DISTINCT run FROM {table.roots} AS r")]
     parts = []
@@ -151,8 +184,9 @@ def _nodes(table: PTable) -> dict[str, tuple[int, int]]:
         return {}
     every = engine.table("owned", " UNION ALL ".join(parts))
     rows = engine.run(
-        f"SELECT run, count(*), count(CASE WHEN n = 1 THEN 1 END) FROM {every} AS o "
+        "SELECT run, count(*), count(CASE WHEN n = 1 THEN 1 END), count(s.id), "
+        f"count(CASE WHEN n = 1 THEN s.id END) FROM {every} AS o "
         f"JOIN (SELECT id, count(*) AS n FROM {every} AS i GROUP BY id) AS c ON c.id = o.id "
-        "GROUP BY run"
+        f"LEFT JOIN {table.nodes} AS s ON s.id = o.id GROUP BY run"
     )
-    return {row[0]: (row[1], row[2]) for row in rows}
+    return {row[0]: _Counts(*row[1:]) for row in rows}
