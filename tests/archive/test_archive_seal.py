@@ -66,13 +66,20 @@ def test_a_chain_of_seals(archive: Archive, tmp_path: Path) -> None:
     assert sorted(stored_tokens(archive)) == sorted(expected_tokens([[0, 1], [1, 2], [2, 3]], 8))
 
 
-def test_settings_are_fixed_by_the_first_seal(archive: Archive) -> None:
+def test_settings_are_fixed_by_the_first_seal(archive: Archive, tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    run = pick_run(archive, source, "run", [0, 1])
     with Sealer(archive, SealSettings("origin", 64)) as sealer:
         assert sealer.settings.bits == 64
+    with Sealer(archive, SealSettings("value", 64)) as sealer:  # the one before sealed nothing
+        seal_picked(sealer, run, source)
     with Sealer(archive) as sealer:
-        assert sealer.settings.scheme == "origin"
-    with pytest.raises(SelectionError, match="first seal fixed"):
-        Sealer(archive, SealSettings("value", 64))
+        assert sealer.settings.scheme == "value"
+    with (
+        pytest.raises(SelectionError, match="first seal fixed"),
+        Sealer(archive, SealSettings("origin", 64)),
+    ):
+        pass
     with pytest.raises(SelectionError, match="one of"):
         SealSettings("value", 63)
 

@@ -21,7 +21,8 @@ def test_nodes_by_attributes(vault: Vault) -> None:
     assert {n.form for n in sealed.find(label="join inner")} == {"joint"}
     assert {n.text.split()[0] for n in sealed.find(form="bag")} >= {"aggregate", "window", "join"}
     assert sealed.find(label="no such operator") == []
-    assert sealed.find(token="xyz") == []
+    with pytest.raises(SelectionError, match="hexadecimal"):
+        sealed.find(token="xyz")
 
 
 def test_closures_to_a_depth_and_forward(vault: Vault) -> None:

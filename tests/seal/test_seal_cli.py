@@ -56,6 +56,25 @@ def test_prove_and_verify_proof(vault: Vault, tmp_path: Path) -> None:
     assert "does not hold" in checked.stderr
     missing = CliRunner().invoke(app, ["verify-proof", str(tmp_path / "none.json")])
     assert missing.exit_code == 2
+    folder = run(vault.location, "prove", "group", "--where", "area = 'n'", "-o", str(tmp_path))
+    assert folder.exit_code == 2
+    assert "cannot be written" in " ".join(folder.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nodes", "group", "--label", "aggregate"), "without a RUN"),
+        (("nodes", "group", "--forward"), "without a RUN"),
+        (("nodes", "--where", "id = 1"), "name one"),
+        (("nodes", "--token", "xyz"), "hexadecimal"),
+        (("nodes", "--source", "nobody"), "nobody"),
+    ],
+)
+def test_nodes_asked_in_two_ways(vault: Vault, arguments: tuple[str, ...], said: str) -> None:
+    result = run(vault.location, *arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_nodes_compare_uses_du(vault: Vault) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 from seal_kit import SHAPES, Vault
@@ -119,3 +121,13 @@ def test_a_proof_is_of_one_row_of_a_sealed_run(vault: Vault) -> None:
     with pytest.raises(ProofError, match="not under"):
         whence.verify_proof(vault.archive.run("join").prove(None), expect="0" * 8)
     assert set(ROWS) <= set(SHAPES)
+
+
+def test_of_equal_rows_the_first_is_proven(spark: Any, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT id % 2 AS half FROM range(6)")
+    run = whence.capture(frame, archive=tmp_path / "archive", mode="eager", seal=True)
+    shown = whence.verify_proof(run.prove("half = 1"))
+    assert shown.row is not None
+    assert shown.row.endswith("i1;")
+    with pytest.raises(SelectionError, match="6 rows"):
+        run.prove("half >= 0")

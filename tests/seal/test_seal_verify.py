@@ -94,6 +94,15 @@ CATALOG = [
     ("UPDATE seals SET signature = '00' WHERE number = 2", "seal 2"),
     ("DELETE FROM seals WHERE number = 2", "seal 3"),
     ("UPDATE seals SET number = -number WHERE number = 4", "seal -4"),
+    ("UPDATE files SET rows = 'x' WHERE path LIKE '%sales%'", "source 'sales'"),
+    ("UPDATE datasets SET version = 'x' WHERE name = 'sales'", "source 'sales'"),
+    (
+        "INSERT INTO datasets SELECT 'more', kind, name, location, schema, fingerprint, rows, "
+        "bytes, properties, version, slots, run FROM datasets WHERE name = 'sales'",
+        "dataset more",
+    ),
+    ("CREATE VIEW extra AS SELECT * FROM runs", "catalog"),
+    ("CREATE TRIGGER extra AFTER INSERT ON runs BEGIN DELETE FROM files; END", "catalog"),
 ]
 
 
@@ -174,6 +183,44 @@ def test_keys(spark: Any, tmp_path: Path) -> None:
         connection.commit()
         connection.close()
         assert any(said in found for found in findings(copy))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"number":10', '"number":10.0', "damaged"),
+        ('"counter":', '"counter":0.5e1', "damaged"),
+        ("{", "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_head_has_one_spelling(
+    vault: Vault, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    place = vault.copy(tmp_path / "copy")
+    head = place / "head.json"
+    text = head.read_text()
+    assert old in text
+    head.write_text(text.replace(old, new, 1))
+    assert any(said in found for found in findings(place, sources=False))
+
+
+def test_what_is_no_file_is_a_finding(vault: Vault, tmp_path: Path) -> None:
+    place = vault.copy(tmp_path / "copy")
+    (place / "head.json").unlink()
+    os.mkfifo(place / "head.json")
+    assert any("not a file" in found for found in findings(place, sources=False))
+
+
+def test_a_change_of_keys_is_noted(spark: Any, tmp_path: Path) -> None:
+    place = tmp_path / "archive"
+    for number in range(2):
+        key = tmp_path / f"{number}.pem"
+        new_key(key)
+        run = whence.capture(spark.range(3), name=f"run {number}", archive=place)
+        run.seal(key=key)
+    report = whence.verify_archive(place)
+    assert report.findings == []
+    assert any("signed with 2 keys" in note for note in report.notes)
 
 
 def test_what_is_no_archive_is_a_finding(tmp_path: Path) -> None:

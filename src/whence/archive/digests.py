@@ -45,6 +45,8 @@ def file_digest(location: str) -> tuple[int, str]:
     state, size = hashlib.sha256(), 0
     path = local_path(location)
     if path is not None:
+        if not path.is_file() and path.exists():
+            raise OSError(f"{path} is not a file")
         with path.open("rb") as stream:
             while block := stream.read(_BLOCK):
                 state.update(block)

@@ -29,12 +29,16 @@ class Expected:
     labels: dict[str, Any] = field(default_factory=dict)
     ranges: dict[int, Any] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
+    signers: dict[str, None] = field(default_factory=dict)
+    """In the order of the chain."""
     next_id: int = 0
     """No node id from here on had been given out."""
 
     def add(self, seal: Seal, problem: Problem) -> None:
         """What one more seal says."""
         sections = seal.sections
+        if sections["seal"]["signer"] is not None:
+            self.signers[sections["seal"]["signer"]] = None
         self.labels.update(sections["ledger"]["labels"])
         self.ranges.update({entry[0]: entry for entry in sections["ledger"]["ranges"]})
         self.next_id = max(self.next_id, int(sections["ledger"]["next"]))

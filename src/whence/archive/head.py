@@ -85,7 +85,11 @@ def read_head(archive: Any) -> dict[str, Any] | None:
     text = archive.storage.read_text(HEAD)
     if text is None:
         return None
-    head = json.loads(text)
-    if canonical_json(head).decode() + "\n" != text or not isinstance(head, dict):
+    try:
+        head = json.loads(text)
+        spelled = canonical_json(head).decode() + "\n"
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if spelled != text or not isinstance(head, dict):
         raise ValueError("it is not spelled as whence spells it")
     return head

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    delete,
     insert,
     inspect,
     select,
@@ -142,29 +143,32 @@ def is_sealed(connection: Connection) -> bool:
     return inspect(connection).has_table(seals.name)
 
 
-def prepare(catalog: Catalog, wanted: SealSettings | None) -> SealSettings:
-    """Make the tables if they are not there, and agree on the settings."""
+def prepare(catalog: Catalog) -> None:
+    """Make the tables if they are not there."""
+    catalog.write(metadata.create_all)
 
-    def make(connection: Connection) -> SealSettings:
-        metadata.create_all(connection)
-        found = load_settings(connection)
-        if found is None:
-            found = wanted or SealSettings()
-            rows = {
-                "scheme": found.scheme,
-                "bits": str(found.bits),
-                "leaf_digests": str(int(found.leaf_digests)),
-            }
-            connection.execute(insert(settings), [{"name": k, "value": v} for k, v in rows.items()])
-            connection.execute(insert(counters), {"name": "node", "value": _FIRST_ID})
-        if wanted is not None and found != wanted:
-            raise SelectionError(
-                f"this archive's tokens are made with {found}; its first seal fixed that, so "
-                f"{wanted} cannot be had: use another archive"
-            )
-        return found
 
-    return catalog.write(make)
+def agree(connection: Connection, wanted: SealSettings | None) -> SealSettings:
+    """The settings of the archive: as its first seal fixed them, until then as wanted."""
+    found = load_settings(connection)
+    fixed = any(row.run is not None for row in load_seals(connection))
+    if found is None or (wanted is not None and not fixed):
+        found = wanted or SealSettings()
+        rows = {
+            "scheme": found.scheme,
+            "bits": str(found.bits),
+            "leaf_digests": str(int(found.leaf_digests)),
+        }
+        connection.execute(delete(settings))
+        connection.execute(insert(settings), [{"name": k, "value": v} for k, v in rows.items()])
+    if connection.execute(select(counters.c.name)).first() is None:
+        connection.execute(insert(counters), {"name": "node", "value": _FIRST_ID})
+    if wanted is not None and found != wanted:
+        raise SelectionError(
+            f"this archive's tokens are made with {found}; its first seal fixed that, so "
+            f"{wanted} cannot be had: use another archive"
+        )
+    return found
 
 
 def load_settings(connection: Connection) -> SealSettings | None:

@@ -196,6 +196,8 @@ def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
 
     for node in nodes:
         found.append(tokens.shortened(_full(node, at), bits))
+    if bits == 256 and len(set(found)) < len(found):
+        raise ProofError("a node is listed twice")
     if used != set(range(len(nodes) - 1)):
         raise ProofError("there are nodes that the row does not come from")
     return found

@@ -102,7 +102,7 @@ def from_row(row: SealRow) -> Seal:
             and seal_id(sections) == row.id
             and (sections.get("run") or {}).get("id") == row.run
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ArchiveError(f"seal {row.number} cannot be read: {error}") from error
     if not fine:
         raise ArchiveError(f"seal {row.number} is not what its id {row.id[:16]} stands for")
@@ -146,11 +146,11 @@ def dataset_digest(connection: Connection, dataset: str) -> str:
 def source_digest(connection: Connection, dataset: str) -> str:
     """A digest of what the catalog says of a source and may not change: place, version, files."""
     table, listed = format_1.datasets, format_1.files
-    columns = (table.c.id, table.c.kind, table.c.location, table.c.fingerprint, table.c.slots)
-    row = connection.execute(select(*columns).where(table.c.id == dataset)).first()
-    files = select(listed.c.path, listed.c.slot, listed.c.size, listed.c.modified)
-    found = connection.execute(files.where(listed.c.dataset == dataset).order_by(listed.c.position))
-    return json_digest([None if row is None else list(row), [list(file) for file in found]])
+    columns = ("id", "kind", "location", "fingerprint", "version", "slots")
+    chosen = select(*(table.c[name] for name in columns)).where(table.c.id == dataset)
+    row = connection.execute(chosen).first()
+    found = _rows(connection, listed, listed.c.dataset == dataset, listed.c.position)
+    return json_digest([None if row is None else list(row), found])
 
 
 def description_digest(connection: Connection, dataset: str) -> str:

@@ -47,7 +47,8 @@ class Sealer:
         self.archive = archive
         self._catalog, self._storage = archive.catalog, archive.storage
         self._progress = progress
-        self.settings = ledger.prepare(self._catalog, settings)
+        self._wanted = settings
+        ledger.prepare(self._catalog)
         self.id = layout.new_run_id()
         self._issued: list[str] = []
         self._digests: dict[str, tuple[int, str]] = {}
@@ -58,6 +59,7 @@ class Sealer:
         self._lease = writers.Lease(self._catalog, self.id)
         try:
             self._wait()
+            self.settings = self._catalog.write(lambda c: ledger.agree(c, self._wanted))
             self.chain = self._catalog.read(ledger.load_seals)
             self._expected = expected_of(self.chain)
             self._check_counter()

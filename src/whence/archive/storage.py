@@ -155,8 +155,11 @@ class LocalStorage:
     def read_text(self, path: str) -> str | None:
         """Content of a small file; None where there is no such file."""
         with file_errors("reading", str(self._root / path)):
+            target = self._root / path
+            if target.exists() and not target.is_file():
+                raise OSError(f"{target} is not a file")
             try:
-                return (self._root / path).read_text(encoding="utf-8")
+                return target.read_text(encoding="utf-8")
             except FileNotFoundError:
                 return None
 

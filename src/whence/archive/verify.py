@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from whence.archive import format_1, layout, ledger, signing
 from whence.archive import seal as seals
@@ -137,6 +137,9 @@ def _chain(
         previous = row.id
         report.seals += 1
     report.last = chain[-1].id if chain else None
+    if len(expected.signers) > 1:
+        listed = ", ".join(f"{signer[:16]}…" for signer in expected.signers)
+        report.notes.append(f"seals are signed with {len(expected.signers)} keys: {listed}")
     if expect is not None and not any(seals.is_id(row.id, expect) for row in chain):
         report.add("chain", f"seal {expect[:16]} is not in it: the chain was cut off or replaced")
     if chain:
@@ -185,7 +188,7 @@ def _head(
     last = chain[-1]
     signature = head.pop("signature", None)
     said = {"archive", "seal", "number", "catalog"} | ({"signer"} if signature else set())
-    if set(head) != said:
+    if set(head) != said or type(head["number"]) is not int:
         report.add(HEAD, "it is damaged: it does not say what a head says")
         return
     _head_signature(head, signature, chain, report, public_key)
@@ -226,7 +229,7 @@ def _head_signature(
 
 def _catalog_bytes(found: CatalogFile, sealed: Any, report: Verification) -> None:
     """Whether the catalog's file is as it was, or was only written to by later transactions."""
-    if set(sealed) != {"sha256", "counter"}:
+    if set(sealed) != {"sha256", "counter"} or type(sealed["counter"]) is not int:
         report.add(HEAD, "it is damaged: what it says of the catalog does not fit")
     elif found.digest == sealed["sha256"]:
         if found.counter != sealed["counter"]:
@@ -268,8 +271,24 @@ def _catalog(connection: Connection, report: Verification, expected: Expected) -
     for dataset, kind in found:
         if dataset not in expected.datasets:
             report.add(f"dataset {dataset}", f"these {kind} are under no seal: they were added")
+    _additions(connection, report, expected)
     if expected.runs or expected.labels:
         _ledger(connection, report, expected)
+
+
+def _additions(connection: Connection, report: Verification, expected: Expected) -> None:
+    """What no run and no seal knows of: data that nobody reads, and what changes data by itself."""
+    table, links, steps = format_1.datasets, format_1.step_datasets, format_1.steps
+    known = {*expected.datasets, *expected.sources}
+    for column in (links.c.dataset, steps.c.output):
+        known |= set(connection.execute(select(column)).scalars())
+    listed = connection.execute(select(table.c.id).where(table.c.kind.not_in(SEAL_KINDS)))
+    for dataset in sorted(set(listed.scalars()) - known):
+        report.add(f"dataset {dataset}", "no run made or read it: it was added")
+    if connection.dialect.name == "sqlite":
+        made = text("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
+        for kind, name in connection.execute(made):
+            report.add("catalog", f"the {kind} {name!r} is none of whence's: it was added")
 
 
 def _description(

@@ -42,3 +42,8 @@ class Commands(TyperGroup):
         except WhenceError as error:
             typer.echo("whence: " + " ".join(str(error).split()), err=True)
             raise typer.Exit(exit_code(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # what whence itself reads and writes has errors of its own
+            typer.echo(f"whence: the answer cannot be written: {error.strerror}", err=True)
+            raise typer.Exit(3) from error

@@ -168,7 +168,8 @@ def verify_proof(
         raise typer.Exit(1) from error
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
-    _print(proof_report(found), format)
+    known = expect is not None or public_key is not None
+    _print(proof_report(found, known=known), format)
 
 
 def nodes(
@@ -229,7 +230,8 @@ def compare(
 ) -> None:
     """Common and divergent derivations of two sealed runs, and the earliest point they part at.
 
-    Exits with 1 if they were not derived in the same way.
+    Derived are rows: what a projection computes of them is no part of it. Exits with 1 if they were
+    not derived in the same way.
 
     \b
     Example:

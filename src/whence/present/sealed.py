@@ -67,8 +67,8 @@ def verify_report(found: Verification) -> Report:
     return Report(tuple(blocks), data, records)
 
 
-def proof_report(found: Proven) -> Report:
-    """What a proof shows."""
+def proof_report(found: Proven, *, known: bool = True) -> Report:
+    """What a proof shows; `known` says that its seal or signer was held against a known one."""
     inputs = [
         (", ".join(shown[0]), shown[1][_header(shown[1]) :]) if shown else ("hidden", "")
         for shown in found.inputs
@@ -90,6 +90,11 @@ def proof_report(found: Proven) -> Report:
         "inputs": dicts(records),
         "nodes": found.nodes,
     }
+    if not known:
+        text += (
+            "\nanyone can make a seal: compare its id with one that you know from elsewhere "
+            "(--expect), or its signer (--public-key)"
+        )
     return Report((text, records) if inputs else (text,), data, records)
 
 

@@ -47,7 +47,7 @@ class Found:
         """What to call it if no view or table names it."""
         if not self.location:
             return self.format
-        last = self.location.rstrip("/").rsplit("/", 1)[-1]
+        last = unquote(self.location.rstrip("/").rsplit("/", 1)[-1])
         return last.rsplit(".", 1)[0] or last
 
 
@@ -62,7 +62,7 @@ def find_leaf(gateway: Gateway, node: Plan) -> Found:
         relation = node.relation()
         uris = files.input_files(gateway, relation)
         roots = relation.location().rootPaths()
-        location = str(roots.apply(0).toString()) if roots.size() == 1 else _common(uris)
+        location = str(roots.apply(0).toUri().toString()) if roots.size() == 1 else _common(uris)
         file_format = relation.fileFormat()
         if file_format.getClass().getName() == _PARQUET:
             name = "parquet"

@@ -39,10 +39,7 @@ class Prover:
 
     def prove(self, output: Dataset, chosen: str, hide: bool = False) -> dict[str, Any]:
         """The proof of the only chosen row."""
-        found = self._tables.run(f"SELECT DISTINCT locator FROM {chosen}")
-        if len(found) != 1:
-            raise SelectionError(f"a proof is of one row; {len(found)} rows were chosen")
-        locator = int(found[0][0])
+        locator = self._only(output, chosen)
         outputs = self._seal.sections["output"]
         step = next(i for i, o in enumerate(outputs) if o["dataset"] == output.id)
         position, shown, node = self._position(output, locator, outputs[step]["root"])
@@ -55,6 +52,19 @@ class Prover:
             "position": {"step": step, **position},
             "nodes": [] if node is None else self._nodes(node, hide),
         }
+
+    def _only(self, output: Dataset, chosen: str) -> int:
+        """The locator of the chosen row; of rows with the same values, the first."""
+        found = self._tables.run(
+            f"SELECT min({LOCATOR}), count(*), count(DISTINCT b) FROM "
+            f"({record_texts(self._tables, output)}) AS r "
+            f"WHERE {LOCATOR} IN (SELECT locator FROM {chosen})",
+            output,
+        )
+        locator, rows, different = found[0]
+        if different != 1:
+            raise SelectionError(f"a proof is of one row; {rows} rows were chosen")
+        return int(locator)
 
     def _shown_seal(self) -> dict[str, Any]:
         leaves = section_leaves(self._seal.sections)

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from whence.archive import Archive, Dataset, ledger
 from whence.archive.ledger import LabelRow, RangeRow, SealSettings
-from whence.errors import ArchiveError
+from whence.archive.model import LEAF_KINDS
+from whence.errors import ArchiveError, SelectionError, UnknownNameError
 from whence.plan.labels import words
 from whence.trace.tables import local, text
 
@@ -209,7 +210,7 @@ class PTable:
         tests = ["true"]
         if token is not None:
             if not token or any(c not in "0123456789abcdef" for c in token.lower()):
-                return []
+                raise SelectionError(f"{token!r} is not the start of a token: hexadecimal digits")
             tests.append(f"lower(hex(digest)) LIKE {text(token.lower() + '%')}")
         if label is not None or form not in (None, "source"):
             numbers = [
@@ -222,6 +223,9 @@ class PTable:
         if form == "source":
             tests.append("label = 0")
         if source is not None:
+            named = {d.name for d in self._datasets.values() if d.kind in LEAF_KINDS}
+            if source not in named:
+                raise UnknownNameError("source", source, sorted(named))
             spans = [
                 f"id BETWEEN {row.start} AND {row.start + max(row.count, 1) - 1}"
                 for row in self.ranges
