@@ -267,3 +267,22 @@ def test_a_source_that_is_gone_is_said_to_be_unseen(spark: Any, tmp_path: Path) 
     found = whence.open(place).uses("people", "id = 4")
     assert [use.name for use in found] == ["run1"]
     assert any("as read by run0" in text for text in found.unseen)
+
+
+@pytest.mark.parametrize("scheme", ["origin", "content"])
+def test_files_shared_with_a_forgotten_run_stay_known(
+    spark: Any, tmp_path: Path, scheme: Any
+) -> None:
+    place, folder = tmp_path / "archive", str(tmp_path / "table")
+    spark.range(6).selectExpr("id", "id % 2 AS k").coalesce(1).write.parquet(folder)
+    for name, schema in (("one", "id long"), ("two", "id long, k long")):
+        frame = spark.read.schema(schema).parquet(folder).where("id > 1")
+        run = whence.capture(frame, name=name, archive=place, mode="eager")
+        run.seal(scheme=scheme)
+    whence.open(place).forget(["one"])
+    archive = whence.open(place)
+    assert whence.verify_archive(place, tokens=True).findings == []
+    assert whence.verify_proof(archive.run("two").prove("id = 3")).nodes == 1
+    assert [use.name for use in archive.uses("table", "id = 3")] == ["two"]
+    archive.forget(["two"])
+    assert whence.open(place).store.datasets() == []
