@@ -1,4 +1,4 @@
-"""Digests of user code and operators: what they do counts, where they are written does not."""
+"""Digests of user code: what it does counts, where it is written does not."""
 
 import copyreg
 import doctest
@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from whence.plan import Column, Expression, Filter, Join, Source, View
-from whence.plan.labels import label, text_digest, words
 from whence.spark import imports
 from whence.spark.code import code_digest
 
@@ -319,91 +317,3 @@ def test_partials_and_other_callables() -> None:
     assert code_digest(partial(max, 1)) != code_digest(partial(max, 2))
     assert code_digest(len) != code_digest(max)
     assert code_digest({1, 2, 3}) == code_digest({3, 2, 1})
-
-
-def source(number: int, first: int, *names: str) -> Source:
-    columns = tuple(Column(n, "int", True, first + i) for i, n in enumerate(names))
-    return Source(
-        id=f"source-{number}", node="LogicalRelation", output=columns, name="t", format="parquet"
-    )
-
-
-def joined(first: int, text: str, kind: Any = "inner") -> Join:
-    left, right = source(2, first, "a", "b"), source(3, first + 2, "a")
-    return Join(
-        id="join-1",
-        node="Join",
-        output=(*left.output, *right.output),
-        children=(left, right),
-        type=kind,
-        predicate=Expression(text),
-    )
-
-
-def test_numbers_of_a_plan_do_not_count() -> None:
-    one = label(joined(1, "a#1 < a#3"))
-    assert one == label(joined(41, "a#41 < a#43"))
-    assert one != label(joined(1, "a#3 < a#1"))
-    assert one != label(joined(1, "a#1 < a#3", "left"))
-    assert words(one.text) == "join inner, a@0 < a@1"
-    assert text_digest(one.text) == one.digest
-
-
-def qualified(text: str, left: str = "ref", right: str = "input") -> Join:
-    """A join of two views, each with a column a, under the names that a condition gives them."""
-    inputs = [source(3, 1, "a"), source(5, 2, "a")]
-    views = tuple(
-        View(id=f"view-{n}", node="View", output=inner.output, children=(inner,), name=name)
-        for n, name, inner in zip((2, 4), (left, right), inputs, strict=True)
-    )
-    return Join(
-        id="join-1",
-        node="Join",
-        output=(*inputs[0].output, *inputs[1].output),
-        children=views,
-        type="inner",
-        predicate=Expression(text),
-    )
-
-
-def test_aliases_of_a_plan_do_not_count() -> None:
-    """An outer query, or another name, changes how Spark calls the sides; not which they are."""
-    one = label(qualified("ref.a < input.a"))
-    assert words(one.text) == "join inner, a@0 < a@1"
-    assert one == label(qualified("sub.a < input.a"))
-    assert one == label(qualified("ref.a < other.a"))
-    assert one == label(qualified("l.a < r.a", "l", "r"))
-    assert one != label(qualified("input.a < ref.a"))
-    # Not certain: left as it is.
-    assert words(label(qualified("x.a < y.a")).text) == "join inner, x.a < y.a"
-    assert words(label(qualified("ref.a < 'input.a'")).text) == "join inner, a@0 < 'input.a'"
-
-
-def test_quoted_text_is_left_alone() -> None:
-    inner = source(2, 1, "a")
-
-    def filtered(text: str) -> str:
-        predicate = Expression(text)
-        found = Filter(
-            id="filter-1",
-            node="Filter",
-            output=inner.output,
-            children=(inner,),
-            predicate=predicate,
-        )
-        return label(found).digest
-
-    assert filtered("a#1 = 'x#1'") != filtered("a#1 = 'x@0'")
-    assert filtered("a#1 = 'it''s #1'") != filtered("a#1 = 'it''s '")
-
-
-def test_user_code_and_roles_count() -> None:
-    join = joined(1, "a#1 = a#3")
-    assert len({label(join), label(join, ["00"]), label(join, [], "members")}) == 3
-
-
-def test_labels_are_the_same_everywhere() -> None:
-    """Checked in: they must not change with versions, machines or processes."""
-    assert label(joined(1, "a#1 = a#3")).digest == (
-        "dcee0cdbbe08ff7766b16ebc194423b9b3690241ed9e7df33387e607ccd0ee6f"
-    )
