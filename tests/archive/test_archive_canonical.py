@@ -169,6 +169,29 @@ def test_no_two_rows_of_strings_are_spelled_alike() -> None:
     assert len(set(encode_rows(columns))) == len(pairs)
 
 
+def fields(*names: str) -> Any:
+    return {"type": "struct", "fields": [{"name": name, "type": "integer"} for name in names]}
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb"])
+@pytest.mark.parametrize(
+    "kind",
+    [fields("a", "A"), fields("x", "bA", "Ba"), {"type": "array", "elementType": fields("a", "A")}],
+)
+def test_fields_that_duckdb_does_not_tell_apart_are_refused(kind: Any, dialect: Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"column .v. cannot be sealed.* differ in case"):
+        row_sql([("v", "v", kind)], dialect)
+
+
+def test_fields_that_duckdb_tells_apart() -> None:
+    """It folds the case of ASCII letters alone."""
+    connection = duckdb.connect()
+    connection.register("t", pa.table({"v": pa.array([{"ä": 1, "Ä": 2}])}))
+    sql = row_sql([("v", "v", fields("ä", "Ä"))], "duckdb")
+    ((row,),) = connection.execute(f"SELECT {sql} FROM t").fetchall()
+    assert row.endswith("i1;i2;")
+
+
 @pytest.mark.parametrize("kind", ["variant", "geometry", {"type": "unheard"}])
 def test_other_types_are_refused(kind: Any) -> None:
     with pytest.raises(UnsupportedError):

@@ -1,19 +1,21 @@
-"""Digests of user code and operators: what they do counts, where they are written does not."""
+"""Digests of user code: what it does counts, where it is written does not."""
 
 import copyreg
+import doctest
 import importlib
+import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from whence.plan import Column, Expression, Filter, Join, Source, View
-from whence.plan.labels import label, text_digest, words
+from whence.spark import imports
 from whence.spark.code import code_digest
 
 BASE = """
@@ -78,11 +80,9 @@ def test_functions_that_call_themselves_and_each_other() -> None:
 
 
 def test_packages_count_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    from whence.spark import code
-
     source = "import duckdb\ndef function(x): return duckdb.sql(x)\n"
     before = code_digest(function(source))
-    monkeypatch.setattr(code.metadata, "version", lambda name: "99")
+    monkeypatch.setattr(imports, "distribution_version", lambda name: "99")
     assert code_digest(function(source)) != before
 
 
@@ -102,6 +102,190 @@ def test_what_is_called_in_a_module_of_the_users_counts(
     before = digest(clean)
     assert digest(clean.replace("strip", "rstrip  ")) != before
     assert digest(clean.replace("return 1", "return 22")) == before
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "not loaded"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import own_inner; return own_inner.clean(x)",
+        "from own_inner import clean; return clean(x)",
+        "from own_package import inner; return inner.clean(x)",
+        "import own_package.inner; return own_package.inner.clean(x)",
+        "import own_user; return own_user.call(x)",
+    ],
+)
+def test_what_a_body_imports_counts(
+    body: str, loaded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not imported for that: if it is not loaded, its source is read."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = ["own_inner", "own_package", "own_package.inner", "own_user"]
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "__init__.py").write_text("")
+    (tmp_path / "own_user.py").write_text(
+        "from own_inner import clean\ndef call(x): return clean(x)"
+    )
+
+    def digest(clean: str) -> str:
+        for name in ("own_inner.py", "own_package/inner.py"):
+            (tmp_path / name).write_text(f"def clean(x): return {clean}\n")
+        for name in modules:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        if loaded:
+            for name in modules:
+                importlib.import_module(name)
+        found = code_digest(function(f"def function(x): {body}\n"))
+        assert loaded == ("own_inner" in sys.modules)
+        return found
+
+    before = digest("x.strip()")
+    assert digest("x.rstrip()  ") != before
+    assert digest("x.strip()") == before
+
+
+def test_the_names_of_what_code_imports() -> None:
+    assert doctest.testmod(imports) == (0, 1)
+    relative = compile("from . import a; from ..b import c", "", "exec")
+    assert imports.imported(relative, "p.q") == ["p", "p.q", "p.q.a", "p.b", "p.b.c"]
+
+
+def test_packages_that_a_body_imports_count_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def function(x):\n    import duckdb\n    return duckdb.sql(x)\n"
+    before = code_digest(function(source))
+    monkeypatch.setattr(imports, "distribution_version", lambda name: "99")
+    assert code_digest(function(source)) != before
+
+
+HELD = """
+import collections, functools, operator, re, struct, types
+import numpy
+def plus(x): return x + 1
+def uses(held):
+    def function(x): return held
+    return function
+class Words(dict):
+    def __missing__(self, word): return 1
+class Items(list):
+    def total(self): return 1
+class Number(int):
+    def shown(self): return 1
+class Kind(type):
+    def __call__(self): return 1
+class Made(metaclass=Kind): pass
+class Slots:
+    __slots__ = ("held",)
+    def __init__(self, held): self.held = held
+class Queue(collections.deque): pass
+@functools.singledispatch
+def shown(x): return 0
+@shown.register
+def _(x: int): return 1
+def attribute(x): return x * attribute.factor
+attribute.factor = 1
+module = types.ModuleType("own_module")
+module.call = lambda x: x + 1
+def through(module):
+    def function(x): return module.call(x)
+    return function
+@functools.lru_cache
+def cached(x): return x + 1
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "{'a': 1}.get",
+        "uses(re.compile('1').sub)",
+        "[1].__contains__",
+        "struct.Struct('1i').unpack",
+        "{1: 2}.keys()",
+        "cached",
+        "lambda x: cached(x)",
+        "uses(Words())",
+        "uses(Items())",
+        "uses(Number(3))",
+        "uses(Made)",
+        "uses(Slots(plus))",
+        "uses(Queue([1]))",
+        "uses(collections.defaultdict(lambda: 1))",
+        "uses(collections.deque([plus]))",
+        "uses(types.SimpleNamespace(call=plus))",
+        "uses(numpy.array([plus], dtype=object))",
+        "numpy.vectorize(plus)",
+        "numpy.frompyfunc(plus, len('a'), len('a'))",
+        "functools.cmp_to_key(lambda a, b: 1)",
+        "shown",
+        "attribute",
+        "through(module)",
+        "uses([module])",
+        "functools.partial(plus, 1)",
+    ],
+)
+def test_whatever_a_value_holds_counts(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a module where everything has a name, under which it would be pickled."""
+
+    def digest(source: str) -> str:
+        module = ModuleType("own_values")
+        monkeypatch.setitem(sys.modules, "own_values", module)
+        exec(source, vars(module))
+        return code_digest(vars(module)["function"])
+
+    source = f"{HELD}\nfunction = {made}\n"
+    assert digest(source) == digest(source)
+    assert digest(source) != digest(source.replace("1", "2"))
+
+
+@pytest.mark.parametrize("made", ["cached", "shown", "uses(Made)"])
+def test_calls_leave_a_digest_as_it_is(made: str) -> None:
+    found = function(f"{HELD}\nfunction = {made}\n")
+    before = code_digest(found)
+    found(7)
+    assert code_digest(found) == before
+
+
+def test_a_set_that_holds_what_names_it() -> None:
+    source = """
+        members = set()
+        def function(x): return x in members, 1
+        members.update([function, 'a', 'b'])
+    """
+    assert code_digest(function(source)) == code_digest(function(source))
+    assert code_digest(function(source)) != code_digest(function(source.replace("1", "2")))
+
+
+def test_no_order_of_hashes_counts() -> None:
+    """A set inside an object that a package defines has another order in every process."""
+    words = "{'a', 'b', 'c', 'd', 'e'}"
+    script = f"""
+import collections, types
+from whence.spark import imports
+from whence.spark.code import code_digest
+class Slots:
+    __slots__ = ("words",)
+    def __init__(self): self.words = {words}
+class Own(set): pass
+for value in (
+    types.SimpleNamespace(words={words}), Slots(), collections.deque([{words}]), Own({words}),
+    lambda x: x in {words},
+):
+    print(code_digest(value))
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    (digests,) = found
+    assert len(set(digests.split())) == 5
 
 
 def test_what_cannot_be_pickled_is_known_by_what_it_holds() -> None:
@@ -133,91 +317,3 @@ def test_partials_and_other_callables() -> None:
     assert code_digest(partial(max, 1)) != code_digest(partial(max, 2))
     assert code_digest(len) != code_digest(max)
     assert code_digest({1, 2, 3}) == code_digest({3, 2, 1})
-
-
-def source(number: int, first: int, *names: str) -> Source:
-    columns = tuple(Column(n, "int", True, first + i) for i, n in enumerate(names))
-    return Source(
-        id=f"source-{number}", node="LogicalRelation", output=columns, name="t", format="parquet"
-    )
-
-
-def joined(first: int, text: str, kind: Any = "inner") -> Join:
-    left, right = source(2, first, "a", "b"), source(3, first + 2, "a")
-    return Join(
-        id="join-1",
-        node="Join",
-        output=(*left.output, *right.output),
-        children=(left, right),
-        type=kind,
-        predicate=Expression(text),
-    )
-
-
-def test_numbers_of_a_plan_do_not_count() -> None:
-    one = label(joined(1, "a#1 < a#3"))
-    assert one == label(joined(41, "a#41 < a#43"))
-    assert one != label(joined(1, "a#3 < a#1"))
-    assert one != label(joined(1, "a#1 < a#3", "left"))
-    assert words(one.text) == "join inner, a@0 < a@1"
-    assert text_digest(one.text) == one.digest
-
-
-def qualified(text: str, left: str = "ref", right: str = "input") -> Join:
-    """A join of two views, each with a column a, under the names that a condition gives them."""
-    inputs = [source(3, 1, "a"), source(5, 2, "a")]
-    views = tuple(
-        View(id=f"view-{n}", node="View", output=inner.output, children=(inner,), name=name)
-        for n, name, inner in zip((2, 4), (left, right), inputs, strict=True)
-    )
-    return Join(
-        id="join-1",
-        node="Join",
-        output=(*inputs[0].output, *inputs[1].output),
-        children=views,
-        type="inner",
-        predicate=Expression(text),
-    )
-
-
-def test_aliases_of_a_plan_do_not_count() -> None:
-    """An outer query, or another name, changes how Spark calls the sides; not which they are."""
-    one = label(qualified("ref.a < input.a"))
-    assert words(one.text) == "join inner, a@0 < a@1"
-    assert one == label(qualified("sub.a < input.a"))
-    assert one == label(qualified("ref.a < other.a"))
-    assert one == label(qualified("l.a < r.a", "l", "r"))
-    assert one != label(qualified("input.a < ref.a"))
-    # Not certain: left as it is.
-    assert words(label(qualified("x.a < y.a")).text) == "join inner, x.a < y.a"
-    assert words(label(qualified("ref.a < 'input.a'")).text) == "join inner, a@0 < 'input.a'"
-
-
-def test_quoted_text_is_left_alone() -> None:
-    inner = source(2, 1, "a")
-
-    def filtered(text: str) -> str:
-        predicate = Expression(text)
-        found = Filter(
-            id="filter-1",
-            node="Filter",
-            output=inner.output,
-            children=(inner,),
-            predicate=predicate,
-        )
-        return label(found).digest
-
-    assert filtered("a#1 = 'x#1'") != filtered("a#1 = 'x@0'")
-    assert filtered("a#1 = 'it''s #1'") != filtered("a#1 = 'it''s '")
-
-
-def test_user_code_and_roles_count() -> None:
-    join = joined(1, "a#1 = a#3")
-    assert len({label(join), label(join, ["00"]), label(join, [], "members")}) == 3
-
-
-def test_labels_are_the_same_everywhere() -> None:
-    """Checked in: they must not change with versions, machines or processes."""
-    assert label(joined(1, "a#1 = a#3")).digest == (
-        "dcee0cdbbe08ff7766b16ebc194423b9b3690241ed9e7df33387e607ccd0ee6f"
-    )

@@ -168,6 +168,41 @@ def test_one_file_read_with_other_columns(spark: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_how_a_query_names_things_makes_no_other_node(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions
+
+    def write(name: str, rows: Any, schema: str) -> None:
+        spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(tmp_path / name))
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+
+    write("t", [(i, i % 3) for i in range(6)], "id long, g int")
+    write("u", [(i, i, i, "v") for i in range(3)], "g int, `k#1` int, `k#2` int, `it's` string")
+
+    def nodes(frame: Any) -> tuple[int, ...]:
+        run = whence.capture(frame, archive=tmp_path / "a", mode="eager", seal=True)
+        return tuple(run.nodes())
+
+    def of(query: str) -> tuple[int, ...]:
+        return nodes(spark.sql(query))
+
+    join = "SELECT x.id FROM t AS x JOIN u AS y ON x.g = y.g"
+    assert of(join) == of("SELECT p.id FROM t AS p JOIN u AS q ON p.g = q.g")
+    group = join.replace("x.id", "x.g, count(*)") + " GROUP BY x.g"
+    assert of(group) == of(group.replace("x.", "p.").replace("AS x", "AS p"))
+    assert of(group) != of(group.replace("x.g", "y.g"))
+    names = "SELECT id FROM t JOIN u ON t.g = u.`k#1` AND u.`it's` <> 'z#1'"
+    assert of(names) != of(names.replace("k#1", "k#2"))
+    assert of(names) != of(names.replace("z#1", "z#2"))
+
+    def counted() -> Any:
+        some = functions.exists(functions.array("id", "g"), lambda x: x > 1)
+        return spark.table("t").groupBy("g").agg(functions.max(some))
+
+    assert nodes(counted()) == nodes(counted())
+    least = "SELECT id - (SELECT min(id) FROM t) FROM t"
+    assert of(least) == of(f"SELECT * FROM ({least}) LIMIT 10")
+
+
 def test_an_archive_without_seals_says_so(spark: Any, tmp_path: Path) -> None:
     whence.capture(spark.range(1), archive=tmp_path)
     archive = whence.open(tmp_path)

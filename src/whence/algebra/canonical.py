@@ -128,9 +128,24 @@ def _nested_kind(kind: Mapping[str, Any]) -> str:
     name = kind["type"]
     if name == "udt":
         return kind_of(kind["sqlType"])
+    if name == "struct":
+        _check_apart([field["name"] for field in kind["fields"]])
     if name in ("array", "map", "struct"):
         return str(name)
     raise UnsupportedError(f"values of the type {name} have no canonical bytes")
+
+
+def _check_apart(names: Sequence[str]) -> None:
+    """Refuses fields that differ in case alone: DuckDB reads the first for each of them."""
+    known: dict[bytes, str] = {}
+    for name in names:
+        folded = name.encode().lower()  # of bytes, ASCII alone: as DuckDB
+        if folded in known:
+            raise UnsupportedError(
+                f"values of a struct whose fields {known[folded]} and {name} differ in case alone "
+                "have no canonical bytes"
+            )
+        known[folded] = name
 
 
 def stored_type(kind: Type) -> Type:

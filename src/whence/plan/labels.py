@@ -1,26 +1,21 @@
 """Labels: what names an operator in tokens, whatever the run, the machine and the plan around it.
 
 A label covers the operator's own expressions and the digests of the user code in them. What belongs
-to one plan is left out: column numbers, and the aliases that tell a join's sides apart. `a#12` and
-`t1.a` become `a@0`, a column of the first input.
+to one plan is left out: column numbers, aliases, the ids of subqueries. `a#12` and `t1.a` become
+`a@0`, a column of the first input. The plan's reader writes the texts so, from Spark's expressions:
+text that was written for people does not tell a name from a number.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from whence.plan import operators as ops
-from whence.plan.operators import Operator
-from whence.plan.tree import walk
-
-_QUOTED = re.compile(r"('(?:[^']|'')*')")
-_NUMBER = re.compile(r"#(\d+)\b")
-_QUALIFIED = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b")
+from whence.plan.operators import AggregateCall, Expression, Operator, WindowCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +50,10 @@ def label(operator: Operator, code: Sequence[str] = (), role: str = "") -> Label
 
     `role` tells the nodes of one operator apart: `members` are the group that its row joins.
     """
-    rewrite = _Rewriter(operator)
     described = {
         "operator": operator.kind,
         "role": role,
-        "expressions": rewrite.values(_described(operator)),
+        "expressions": _described(operator),
         "code": list(code),
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
@@ -69,98 +63,40 @@ def label(operator: Operator, code: Sequence[str] = (), role: str = "") -> Label
 def _described(operator: Operator) -> list[Any]:
     match operator:
         case ops.Join(type=kind, predicate=predicate, single=single):
-            return [kind, None if predicate is None else predicate.text, single]
+            return [kind, None if predicate is None else _text(predicate), single]
         case ops.Aggregate(keys=keys, aggregates=calls):
             return [
-                [key.text for key in keys],
-                [[c.text, c.distinct, c.filter and c.filter.text] for c in calls],
+                [_text(key) for key in keys],
+                [[_text(c), c.distinct, c.filter and _text(c.filter)] for c in calls],
             ]
         case ops.Window(partition=partition, order=order, functions=functions):
             return [
-                [key.text for key in partition],
-                [str(key) for key in order],
-                [[call.text, call.frame] for call in functions],
+                [_text(key) for key in partition],
+                [key.label for key in order],
+                [[_text(call), call.frame] for call in functions],
             ]
         case ops.Generate(generator=generator, outer=outer):
-            return [generator.text, outer]
+            return [_text(generator), outer]
         case ops.Filter(predicate=predicate):
-            return [predicate.text]
+            return [_text(predicate)]
         case ops.Project(projections=projections):
             return [
-                p.text for p in projections if "PythonUDF" in p.functions or operator.subqueries
+                _text(p) for p in projections if "PythonUDF" in p.functions or operator.subqueries
             ]
         case ops.Except(all=every) | ops.Intersect(all=every):
             return [every]
         case ops.MapGroups(keys=keys):
-            return [[key.text for key in keys]]
+            return [[_text(key) for key in keys]]
         case ops.MapCogroups(left_keys=left, right_keys=right):
-            return [[key.text for key in left], [key.text for key in right]]
+            return [[_text(key) for key in left], [_text(key) for key in right]]
         case ops.Source(name=name):
             return [name]
         case _:
             return []
 
 
-class _Rewriter:
-    """Takes out of texts what belongs to one plan."""
-
-    def __init__(self, operator: Operator) -> None:
-        self._places: dict[str, str] = {}
-        inputs = (*operator.inputs, operator)
-        for position, side in enumerate(inputs):
-            taken: dict[str, int] = {}
-            for column in side.output:
-                order = taken.get(column.name, 0)
-                taken[column.name] = order + 1
-                place = f"@{position}" + (f".{order}" if order else "")
-                self._places.setdefault(str(column.number), place)
-        self._sides = _sides(operator) if isinstance(operator, ops.Join) else {}
-
-    def values(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self.values(item) for item in value]
-        return self._text(value) if isinstance(value, str) else value
-
-    def _text(self, text: str) -> str:
-        parts = _QUOTED.split(text)
-        return "".join(part if part.startswith("'") else self._plain(part) for part in parts)
-
-    def _plain(self, text: str) -> str:
-        text = _NUMBER.sub(lambda found: self._places.get(found[1], ""), text)
-        return _QUALIFIED.sub(self._unqualified, text)
-
-    def _unqualified(self, found: re.Match[str]) -> str:
-        side = self._sides.get((found[1], found[2]))
-        return found[0] if side is None else f"{found[2]}@{side}"
-
-
-def _sides(join: ops.Join) -> dict[tuple[str, str], int]:
-    """Which input a qualified name in a join's condition belongs to, where that is certain.
-
-    An alias is the name of a view or source below one side only; or the other of two aliases under
-    which a column that both sides have once is named. An outer query can rename either side.
-    """
-    outputs = [[column.name for column in child.output] for child in join.children]
-    names = [
-        {op.name for op in walk(c) if isinstance(op, ops.View | ops.Source)} for c in join.children
-    ]
-    text = "" if join.predicate is None else "".join(_QUOTED.split(join.predicate.text)[::2])
-    aliases: dict[str, list[str]] = {}
-    for alias, column in _QUALIFIED.findall(text):
-        once = all(output.count(column) == 1 for output in outputs)
-        if once and alias not in aliases.setdefault(column, []):
-            aliases[column].append(alias)
-    sides: dict[tuple[str, str], int] = {}
-    for column, found in aliases.items():
-        if any(alias in output for alias in found for output in outputs):
-            continue  # it may be a struct, and the column its field
-        known = {a: int(a in names[1]) for a in found if (a in names[0]) != (a in names[1])}
-        if len(found) == 2 and len(known) == 1:
-            ((alias, side),) = known.items()
-            known[next(a for a in found if a != alias)] = 1 - side
-        if len(found) <= 2 and len(set(known.values())) == len(known):
-            sides.update({(alias, column): side for alias, side in known.items()})
-    return sides
+def _text(part: Expression | AggregateCall | WindowCall) -> str:
+    return part.label or part.text
 
 
 def _words(value: Any) -> str:

@@ -26,11 +26,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression as stable SQL text, with Spark's class names of the functions in it."""
+    """An expression as stable SQL text, with Spark's class names of the functions in it.
+
+    `label` is its text in labels, where that is another: without what belongs to one plan.
+    """
 
     text: str
     functions: tuple[str, ...] = ()
     deterministic: bool = True
+    label: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -59,6 +63,7 @@ class AggregateCall:
     filter: Expression | None
     column: int
     whole: bool
+    label: str = ""
 
 
 _OF_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist", "NTile"})
@@ -77,6 +82,7 @@ class WindowCall:
     frame: str
     column: int
     picks: bool = False
+    label: str = ""
 
     @property
     def cuts(self) -> tuple[bool, bool]:
@@ -95,10 +101,19 @@ class SortKey:
     nulls_first: bool
 
     def __str__(self) -> str:
-        text = self.key.text if self.ascending else f"{self.key.text} DESC"
+        return self.key.text + self._order
+
+    @property
+    def label(self) -> str:
+        """Its text in labels."""
+        return (self.key.label or self.key.text) + self._order
+
+    @property
+    def _order(self) -> str:
+        order = "" if self.ascending else " DESC"
         if self.nulls_first != self.ascending:
-            text += " NULLS FIRST" if self.nulls_first else " NULLS LAST"
-        return text
+            order += " NULLS FIRST" if self.nulls_first else " NULLS LAST"
+        return order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,32 +1,59 @@
 """Digests of user code: what a function does, not where it is written.
 
-Digested are the code object, its constants, defaults, what its closure holds, and the functions,
-classes and values that it names, each in the same way. What an installed package defines is known
-by its name and the package's version, what Python itself defines by its name and Python's version.
+Digested are the code object, its constants, defaults, attributes, what its closure holds, and the
+functions, classes and values that it names or imports, each in the same way. What an installed
+package defines is known by its name and the package's version, what Python itself defines by its
+name and Python's version; but what an object of such a class holds is digested like all else.
 File names, line numbers and the function's own name play no part.
 """
 
 from __future__ import annotations
 
 import builtins
+import copyreg
+import gc
 import hashlib
-import pickle
 import sys
+import warnings
+import weakref
 from collections.abc import Iterator
-from functools import partial
-from importlib import metadata
+from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
+    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
 from typing import Any
 
-_SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range)
-_PYTHON = f"python {sys.version_info.major}.{sys.version_info.minor}"
+from whence.spark.imports import PYTHON, find, imported, inner_codes, source, version
+
+_SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range)
+_BUILT_IN = (
+    *_SIMPLE,
+    tuple,
+    list,
+    set,
+    frozenset,
+    dict,
+    FunctionType,
+    CodeType,
+    MethodType,
+    partial,
+    staticmethod,
+    classmethod,
+    property,
+    BuiltinFunctionType,
+)
+_CACHED = type(lru_cache(len))
+_WEAK = (weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_EMPTY: dict[str, Any] = {}
+_VIEWS = (MappingProxyType, *map(type, (_EMPTY.keys(), _EMPTY.values(), _EMPTY.items())))
+_LONG = 1024
 
 
 def code_digest(function: Any) -> str:
@@ -40,33 +67,65 @@ def code_digest(function: Any) -> str:
 
 
 class _Description:
+    """The parts of a value as text; what was met before is known by its number."""
+
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
+        self._sources: dict[str, CodeType | bytes] = {}
 
     def of(self, value: Any) -> Iterator[str]:
-        if isinstance(value, _SIMPLE):
-            yield f"{type(value).__name__} {value!r}"
+        if type(value) in _SIMPLE:
+            yield _simple(type(value), value)
             return
         if id(value) in self._seen:
             yield f"again {self._seen[id(value)]}"
             return
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)  # so that no other object gets its id
+        kind = type(value)  # not `isinstance`: a proxy may claim to be what it stands for
+        if issubclass(kind, ModuleType):
+            yield from self._module(value)
+        elif issubclass(kind, type):
+            yield from self._class(value)
+        elif issubclass(kind, _BUILT_IN):
+            yield from self._built_in(value)
+            if kind not in _BUILT_IN:
+                yield from self._added(value)
+        elif isinstance(value, _CACHED):
+            yield "cached"
+            yield from self.of(value.__wrapped__)
+        else:
+            yield from self._object(value)
+
+    def _each(self, values: Any) -> Iterator[str]:
+        for value in values:
+            yield from self.of(value)
+
+    def _built_in(self, value: Any) -> Iterator[str]:
         match value:
-            case ModuleType():
-                yield from self._module(value.__name__)
+            case tuple() | list():
+                yield f"{type(value).__name__} {len(value)}"
+                yield from self._each(value)
+            case dict():
+                yield f"dict {len(value)}"
+                for item in dict.items(value):
+                    yield from self._each(item)
+            case set() | frozenset():
+                yield f"{type(value).__name__} {len(value)}"
+                yield from sorted("\n".join(self._apart(item)) for item in value)
             case FunctionType():
                 yield from self._function(value)
             case CodeType():
                 yield from self._code(value)
             case MethodType():
                 yield "method"
-                yield from self.of(value.__func__)
-                yield from self.of(value.__self__)
+                yield from self._each((value.__func__, value.__self__))
             case partial():
                 yield "partial"
                 yield from self._each((value.func, value.args, value.keywords))
+                if vars(value):
+                    yield from self.of(vars(value))
             case staticmethod() | classmethod():
                 yield type(value).__name__
                 yield from self.of(value.__func__)
@@ -75,54 +134,67 @@ class _Description:
                 yield from self._each((value.fget, value.fset, value.fdel))
             case BuiltinFunctionType():
                 yield f"builtin {value.__module__}.{value.__qualname__}"
-                yield from self._module(value.__module__ or "builtins")
-            case type():
-                yield from self._class(value)
-            case tuple() | list():
-                yield f"{type(value).__name__} {len(value)}"
-                yield from self._each(value)
-            case set() | frozenset():
-                yield f"{type(value).__name__} {len(value)}"
-                yield from sorted("\n".join(_Description().of(item)) for item in value)
-            case dict():
-                yield f"dict {len(value)}"
-                for key, item in value.items():
-                    yield from self._each((key, item))
+                yield _named_module(value.__module__ or "builtins")
+                if not isinstance(value.__self__, ModuleType | None):
+                    yield from self.of(value.__self__)
             case _:
-                yield from self._object(value)
+                yield _simple(next(k for k in _SIMPLE if isinstance(value, k)), value)
 
-    def _each(self, values: Any) -> Iterator[str]:
-        for value in values:
-            yield from self.of(value)
+    def _apart(self, value: Any) -> Iterator[str]:
+        """A member of a set: described as if the others had not been, since they have no order."""
+        other = _Description()
+        other._seen, other._kept = dict(self._seen), self._kept
+        other._sources = self._sources
+        return other.of(value)
 
-    def _module(self, name: str) -> Iterator[str]:
-        yield f"module {name} {_version(name) or ''}"
+    def _module(self, module: ModuleType) -> Iterator[str]:
+        """A module that is held as a value: of one of the user's, all that is in it."""
+        yield _named_module(module.__name__)
+        if version(module.__name__) is None:
+            for name in sorted(vars(module)):
+                if not name.startswith("__"):
+                    yield f"attribute {name}"
+                    yield from self.of(vars(module)[name])
 
     def _function(self, function: FunctionType) -> Iterator[str]:
-        version = _version(function.__module__)
-        if version is not None:
-            yield f"function {function.__module__}.{function.__qualname__} {version}"
+        found = version(function.__module__)
+        if found is not None:
+            yield f"function {function.__module__}.{function.__qualname__} {found}"
+            if "<locals>" in function.__qualname__:
+                yield from self._held(function, set())
+            return
+        if function.__code__.co_qualname == "singledispatch.<locals>.wrapper":
+            yield "singledispatch"
+            yield from self.of(dict(vars(function)["registry"]))
             return
         yield "function"
         yield from self.of(function.__code__)
-        yield from self.of(function.__defaults__)
-        yield from self.of(function.__kwdefaults__)
-        for cell in function.__closure__ or ():
-            try:
-                yield from self.of(cell.cell_contents)
-            except ValueError:
-                yield "empty cell"
         names = _names(function.__code__)
+        yield from self._held(function, names)
         for name in sorted(names):
             if name in function.__globals__:
                 yield f"global {name}"
                 yield from self._global(function.__globals__[name], names)
             elif hasattr(builtins, name):
                 yield f"builtin {name}"
+        yield from self._imports(function.__code__, function.__globals__.get("__package__"))
+        if vars(function):
+            yield "attributes"
+            yield from self.of(vars(function))
+
+    def _held(self, function: FunctionType, names: set[str]) -> Iterator[str]:
+        """What a function has beside its code."""
+        yield from self.of(function.__defaults__)
+        yield from self.of(function.__kwdefaults__)
+        for cell in function.__closure__ or ():
+            try:
+                yield from self._global(cell.cell_contents, names)
+            except ValueError:
+                yield "empty cell"
 
     def _global(self, value: Any, names: set[str]) -> Iterator[str]:
         """A value that code names; of a module of the user's, what else the code names in it."""
-        if not isinstance(value, ModuleType) or _version(value.__name__) is not None:
+        if not isinstance(value, ModuleType) or version(value.__name__) is not None:
             yield from self.of(value)
             return
         yield f"module {value.__name__}"
@@ -131,8 +203,34 @@ class _Description:
             yield f"attribute {name}"
             yield from self._global(held[name], names - {name})
 
+    def _imports(self, code: CodeType, package: str | None) -> Iterator[str]:
+        """The modules that code imports when it runs."""
+        for name in imported(code, package or ""):
+            loaded = sys.modules.get(name)
+            if version(name) is not None:
+                yield _named_module(name)
+            elif loaded is not None:
+                yield f"import {name}"
+                yield from self._global(loaded, _names(code))
+            else:
+                yield from self._source(name)
+
+    def _source(self, name: str) -> Iterator[str]:
+        """A module of the user's that is not loaded, by its source; it may be no module at all."""
+        spec = find(name)
+        if spec is None:
+            return
+        yield f"source {name}"
+        if name not in self._sources:
+            self._sources[name] = source(spec)
+        found = self._sources[name]
+        known = id(found) in self._seen
+        yield from self.of(found)
+        if isinstance(found, CodeType) and not known:
+            yield from self._imports(found, spec.parent)
+
     def _code(self, code: CodeType) -> Iterator[str]:
-        yield _PYTHON
+        yield PYTHON
         yield code.co_code.hex()
         yield code.co_exceptiontable.hex()
         yield " ".join(code.co_names)
@@ -142,9 +240,9 @@ class _Description:
         yield from self._each(code.co_consts)
 
     def _class(self, kind: type) -> Iterator[str]:
-        version = _version(kind.__module__)
-        if version is not None:
-            yield f"class {kind.__module__}.{kind.__qualname__} {version}"
+        found = version(kind.__module__)
+        if found is not None:
+            yield f"class {kind.__module__}.{kind.__qualname__} {found}"
             return
         yield f"class {kind.__name__} {len(kind.__bases__)}"
         yield from self._each(kind.__bases__)
@@ -152,20 +250,53 @@ class _Description:
             if name not in _CLASS_NOISE:
                 yield f"member {name}"
                 yield from self.of(vars(kind)[name])
+        if type(kind) is not type:
+            yield "metaclass"
+            yield from self.of(type(kind))
 
-    def _object(self, value: Any) -> Iterator[str]:
-        """An instance: its class and its state, or else its pickled bytes."""
+    def _added(self, value: Any) -> Iterator[str]:
+        """What an instance of a subclass has beside what the built-in class keeps."""
         yield "object"
         yield from self.of(type(value))
-        state = getattr(value, "__dict__", None)
-        if state is not None and _version(type(value).__module__) is None:
-            yield from self.of(state)
+        yield from self._state(value)
+
+    def _object(self, value: Any) -> Iterator[str]:
+        """An instance: its class and its state; what a package keeps in it, as it is pickled."""
+        yield "object"
+        yield from self.of(type(value))
+        if isinstance(value, _WEAK):
+            return  # a cache, or what somebody else holds
+        if version(type(value).__module__) is None:
+            yield from self._state(value)
+            if all(version(base.__module__) is None for base in type(value).__mro__[:-1]):
+                return
+        found = _reduced(value)
+        if isinstance(found, tuple):
+            yield from self._each(found)
+        else:
+            yield found
+            yield from self._opaque(value)
+
+    def _state(self, value: Any) -> Iterator[str]:
+        """Attributes and slots."""
+        held = getattr(value, "__dict__", None)
+        if held is not None:
+            yield from self.of(held)
+        for name, found in _members(value, MemberDescriptorType):
+            yield f"slot {name}"
+            yield from self.of(found)
+
+    def _opaque(self, value: Any) -> Iterator[str]:
+        """What cannot be taken apart: what it shows, and the functions that it refers to."""
+        if type(value) in _VIEWS:
+            yield from self.of(dict(value) if type(value) is MappingProxyType else list(value))
             return
-        try:
-            yield pickle.dumps(value, protocol=4).hex()
-        except Exception:  # what cannot be pickled is known by its class and what it holds
-            yield "opaque"
-            yield from self.of(dict(value) if isinstance(value, MappingProxyType) else state)
+        yield from self._state(value)
+        for name, found in _members(value, GetSetDescriptorType):
+            if type(found) in _SIMPLE and not name.startswith("__"):
+                yield f"shows {name} {_simple(type(found), found)}"
+        held = gc.get_referents(value)
+        yield from self._each(item for item in held if isinstance(item, FunctionType | MethodType))
 
 
 _CLASS_NOISE = frozenset(
@@ -175,6 +306,7 @@ _CLASS_NOISE = frozenset(
         "__dict__",
         "__weakref__",
         "__slotnames__",  # made when an instance is pickled
+        "_abc_impl",  # remembers what isinstance was asked
         "__qualname__",
         "__firstlineno__",
         "__static_attributes__",
@@ -186,22 +318,43 @@ _CLASS_NOISE = frozenset(
 )
 
 
+def _simple(kind: Any, value: Any) -> str:
+    """A simple value, whatever a subclass says of itself; of much data, the digest."""
+    if kind is bytes and len(value) > _LONG:
+        return f"bytes {len(value)} {hashlib.sha256(value).hexdigest()}"
+    return f"{kind.__name__} {kind.__repr__(value)}"
+
+
+def _members(value: Any, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The members of an object that its classes describe in one way, in a fixed order."""
+    for base in type(value).__mro__:
+        for name, member in sorted(vars(base).items()):
+            if isinstance(member, kind):
+                try:
+                    yield name, member.__get__(value, type(value))
+                except Exception:
+                    yield name, "no value"
+
+
+def _named_module(name: str) -> str:
+    return f"module {name} {version(name) or ''}"
+
+
 def _names(code: CodeType) -> set[str]:
     """Every name that the code, or code inside it, looks up."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return set(code.co_names).union(*(_names(constant) for constant in inner))
+    return {name for part in inner_codes(code) for name in part.co_names}
 
 
-def _version(module: str | None) -> str | None:
-    """The version of the package that a module belongs to; None for the user's own modules."""
-    top = (module or "__main__").partition(".")[0]
-    if top == "__main__":
-        return None
-    if top in sys.stdlib_module_names or top == "builtins":
-        return _PYTHON
+def _reduced(value: Any) -> tuple[Any, ...] | str:
+    """What pickle would make of an object: its parts, or else a word on why there are none."""
     try:
-        return metadata.version(top)
-    except metadata.PackageNotFoundError:
-        loaded = sys.modules.get(top)
-        found = getattr(loaded, "__version__", None)
-        return None if found is None else str(found)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reduce = copyreg.dispatch_table.get(type(value))
+            found = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    except Exception:
+        return "opaque"
+    if isinstance(found, str):
+        return f"named {getattr(value, '__module__', '')}.{found}"
+    made, arguments, *rest = found
+    return (made, arguments, *(list(p) if isinstance(p, Iterator) else p for p in rest))

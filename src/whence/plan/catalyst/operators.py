@@ -13,7 +13,7 @@ from whence.plan.catalyst import leaves, rows, shaping, types
 from whence.plan.catalyst.context import Context
 from whence.plan.catalyst.flow import Flow
 from whence.plan.catalyst.nodes import Node, parse, subqueries
-from whence.plan.catalyst.scope import Attributes, Names
+from whence.plan.catalyst.scope import Attributes, Names, Places
 from whence.plan.catalyst.sql import Writer
 from whence.plan.operators import Operator
 from whence.plan.tree import walk
@@ -79,7 +79,10 @@ class _Reader:
         names = Names(self._attributes, (c for child in children for c in child.output))
         positions = {key: [p.id for p in plans].index(found) for key, found in ids.items()}
         flow = Flow(self._attributes, children, plans, positions)
-        writer = Writer(names, self._attributes, ids)
+        places = Places(self._attributes, [child.output for child in children])
+        numbered = {key: f"@{len(children) + i}" for key, i in positions.items()}
+        labels = Writer(places, self._attributes, numbered)
+        writer = Writer(names, self._attributes, ids, labels)
         _, read = READERS[node.name]
         return read(
             Context(node, operator_id, children, plans, trail, self._attributes, writer, flow)

@@ -1,6 +1,6 @@
 """What is known of a plan's attributes while it is read: numbers, types, names that clash."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,14 @@ def _references(value: Any) -> Iterator[dict[str, Any]]:
                 pending.extend(reversed(parts))
 
 
+def _clashes(columns: Iterable[Column]) -> dict[str, set[int]]:
+    """The names that several columns have, in any case, with the numbers of these."""
+    by_name: dict[str, set[int]] = {}
+    for column in columns:
+        by_name.setdefault(column.name.lower(), set()).add(column.number)
+    return {name: numbers for name, numbers in by_name.items() if len(numbers) > 1}
+
+
 class Names:
     """How one operator's expressions call their columns: plain, qualified only where needed."""
 
@@ -91,10 +99,7 @@ class Names:
 
     def __init__(self, attributes: Attributes, inputs: Iterable[Column]) -> None:
         self._attributes = attributes
-        by_name: dict[str, set[int]] = {}
-        for column in inputs:
-            by_name.setdefault(column.name.lower(), set()).add(column.number)
-        self._clashes = {name: numbers for name, numbers in by_name.items() if len(numbers) > 1}
+        self._clashes = _clashes(inputs)
 
     def text(self, node: Node) -> str:
         """The name of an attribute."""
@@ -107,3 +112,32 @@ class Names:
         if mine and None not in qualifiers and len(set(qualifiers)) == len(qualifiers):
             return f"{quote(mine)}.{quote(name)}"
         return f"{quote(name)}#{self._attributes.number(node.id)}"
+
+
+class Places:
+    """How labels call an operator's columns: plain, with the place only where names clash.
+
+    `a@1` is the column a of the second input, `a@1.2` the third one of that name there. A name that
+    is not plain is in backticks, so that none can look like this.
+    """
+
+    __slots__ = ("_attributes", "_clashes", "_places")
+
+    def __init__(self, attributes: Attributes, inputs: Sequence[Sequence[Column]]) -> None:
+        self._attributes = attributes
+        self._clashes = _clashes(column for columns in inputs for column in columns)
+        self._places: dict[int, str] = {}
+        for position, columns in enumerate(inputs):
+            taken: dict[str, int] = {}
+            for column in columns:
+                order = taken.get(column.name, 0)
+                taken[column.name] = order + 1
+                place = f"@{position}" + (f".{order}" if order else "")
+                self._places.setdefault(column.number, place)
+
+    def text(self, node: Node) -> str:
+        """The name of an attribute."""
+        name = str(node.fields["name"])
+        if name.lower() not in self._clashes:
+            return quote(name)
+        return quote(name) + self._places.get(self._attributes.number(node.id), "@")

@@ -102,14 +102,16 @@ def _calls(results: Sequence[Node]) -> tuple[Node, ...]:
 def _aggregate_call(context: Context, result: Node, call: Node, column: Column) -> AggregateCall:
     function, *rest = call.children
     write = context.writer.expression
+    text = context.writer.text(call)
     return AggregateCall(
         function=function.name,
-        text=context.writer.text(call),
+        text=text,
         arguments=context.writer.expressions(function.children),
         distinct=bool(call.fields.get("isDistinct")),
         filter=write(rest[0]) if rest else None,
         column=column.number,
         whole=result is call or (bool(result.children) and result.children[0] is call),
+        label=context.writer.label(call, text),
     )
 
 
@@ -138,13 +140,15 @@ def _window_call(context: Context, call: Node, column: Column) -> WindowCall:
     outer, specification = call.children
     function = outer.children[0] if outer.name == "AggregateExpression" else outer
     frames = [c for c in specification.children if c.name.endswith("Frame")]
+    text = context.writer.text(outer)
     return WindowCall(
         function=function.name,
-        text=context.writer.text(outer),
+        text=text,
         arguments=context.writer.expressions(function.children),
         frame=frame_text(context.writer, frames[-1]) if frames else "",
         column=column.number,
         picks=_picks(outer, function),
+        label=context.writer.label(outer, text),
     )
 
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from whence.plan.catalyst import types
 from whence.plan.catalyst.nodes import Node, classes, object_name
-from whence.plan.catalyst.scope import Attributes, Names
+from whence.plan.catalyst.scope import Attributes, Names, Places
 from whence.plan.operators import Expression, SortKey
 from whence.plan.paths import quote
 
@@ -77,22 +77,31 @@ _NON_DETERMINISTIC = classes(
     "Rand Randn Uuid Shuffle MonotonicallyIncreasingID SparkPartitionID InputFileName "
     "InputFileBlockStart InputFileBlockLength CallMethodViaReflection RandStr Uniform TryReflect"
 )
+# What makes a function another one and is not among its arguments.
+_SETTINGS = ("ignoreNulls", "reverse", "schema")
 _SILENT = frozenset(("Alias", "AttributeReference", "Literal", "NamedLambdaVariable"))
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes the expressions of one operator; `subqueries` are the ids of its subplans."""
+    """Writes the expressions of one operator; `subqueries` are the ids of its subplans.
 
-    names: Names
+    `labels` writes the same for labels: columns and subqueries by their place, lambda variables by
+    number, and what people need not know of a function but what makes it another.
+    """
+
+    names: Names | Places
     attributes: Attributes
     subqueries: dict[int, str]
+    labels: "Writer | None" = None
+    variables: tuple[int, ...] = ()
 
     def expression(self, node: Node) -> Expression:
-        """Text, class names and determinism of an expression; an alias gives its inside."""
+        """Texts, class names and determinism of an expression; an alias gives its inside."""
         inside = node.children[0] if node.name == "Alias" else node
         used = dict.fromkeys(part.name for part in inside.walk() if part.name not in _SILENT)
-        return Expression(self.text(inside), tuple(used), deterministic(inside))
+        text = self.text(inside)
+        return Expression(text, tuple(used), deterministic(inside), self.label(inside, text))
 
     def expressions(self, nodes: Sequence[Node]) -> tuple[Expression, ...]:
         """Each as an expression."""
@@ -109,6 +118,23 @@ class Writer:
     def text(self, node: Node) -> str:
         """SQL text."""
         return self._write(node)[0]
+
+    def label(self, node: Node, text: str) -> str:
+        """The text in labels, if that is another."""
+        found = "" if self.labels is None else self.labels.text(node)
+        return "" if found == text else found
+
+    def variable(self, node: Node) -> str:
+        """A lambda variable: people know it by a name, which Spark may count up in every query."""
+        if node.id in self.variables:
+            return f"${self.variables.index(node.id)}"
+        return str(node.fields["name"])
+
+    def inside(self, variables: Sequence[Node]) -> "Writer":
+        """The writer of a lambda's body."""
+        if isinstance(self.names, Names):
+            return self
+        return replace(self, variables=(*self.variables, *(node.id for node in variables)))
 
     def _at(self, node: Node, strength: int) -> str:
         """Text, in parentheses if it binds less strongly than its surroundings."""
@@ -129,21 +155,34 @@ class Writer:
         special = _SPECIAL.get(name)
         if special:
             return special(self, node)
-        return self._call(function_name(node), node.children)
+        return f"{function_name(node)}({self._arguments(node)})", _ATOM
 
-    def _call(self, function: str, arguments: Sequence[Node]) -> tuple[str, int]:
-        return f"{function}({', '.join(self.text(a) for a in arguments)})", _ATOM
+    def _arguments(self, function: Node) -> str:
+        """What a function is given; in labels, settings too that are no arguments."""
+        texts = [self.text(argument) for argument in function.children]
+        if isinstance(self.names, Places):
+            texts += _settings(function)
+        return ", ".join(texts)
 
     def _transparent(self, node: Node) -> tuple[str, int]:
         if node.name != "AggregateExpression":
             return self._write(node.children[0])
         function = node.children[0]
-        arguments = ", ".join(self.text(a) for a in function.children)
         distinct = "DISTINCT " if node.fields.get("isDistinct") else ""
-        text = f"{function_name(function)}({distinct}{arguments})"
+        text = f"{function_name(function)}({distinct}{self._arguments(function)})"
         if len(node.children) > 1:
             text += f" FILTER (WHERE {self.text(node.children[1])})"
         return text, _ATOM
+
+
+def _settings(function: Node) -> list[str]:
+    """Settings of a function that are not its arguments, where they are not as usual."""
+    found = ((name, function.fields.get(name)) for name in _SETTINGS)
+    return [
+        f"{name} => {'TRUE' if value is True else types.text(value)}"
+        for name, value in found
+        if value is True or isinstance(value, dict)
+    ]
 
 
 def deterministic(node: Node) -> bool:
@@ -271,8 +310,9 @@ def _at_index(writer: Writer, node: Node) -> tuple[str, int]:
 
 def _lambda(writer: Writer, node: Node) -> tuple[str, int]:
     body, *arguments = node.children
-    names = ", ".join(str(a.fields["name"]) for a in arguments)
-    return f"{names if len(arguments) == 1 else f'({names})'} -> {writer.text(body)}", 0
+    inside = writer.inside(arguments)
+    names = ", ".join(inside.variable(argument) for argument in arguments)
+    return f"{names if len(arguments) == 1 else f'({names})'} -> {inside.text(body)}", 0
 
 
 def _subquery(writer: Writer, node: Node) -> tuple[str, int]:
@@ -335,7 +375,7 @@ def _bound(writer: Writer, node: Node, side: int) -> str:
 
 
 def _named_lambda(writer: Writer, node: Node) -> tuple[str, int]:
-    return str(node.fields["name"]), _ATOM
+    return writer.variable(node), _ATOM
 
 
 def _variable(writer: Writer, node: Node) -> tuple[str, int]:
@@ -358,7 +398,7 @@ def _collate(writer: Writer, node: Node) -> tuple[str, int]:
 def _update_fields(writer: Writer, node: Node) -> tuple[str, int]:
     text = writer._at(node.children[0], _ATOM)
     for change in node.children[1:]:
-        name = str(change.fields.get("name"))
+        name = str(change.fields.get("name")).replace("'", "''")
         if change.name == "WithField":
             text += f".withField('{name}', {writer.text(change.children[0])})"
         else:
