@@ -70,6 +70,28 @@ def test_projections_that_spark_left_out_are_not_guessed() -> None:
         read_plan(json.dumps(plan))
 
 
+@pytest.mark.parametrize("around", ["root", "array", "map", "struct"])
+def test_fields_that_differ_in_case_alone_are_refused(around: str) -> None:
+    twins = {"type": "struct", "fields": [{"name": n, "type": "integer"} for n in ("q", "a", "A")]}
+    kinds: dict[str, Any] = {
+        "root": twins,
+        "array": {"type": "array", "elementType": twins},
+        "map": {"type": "map", "keyType": "string", "valueType": twins},
+        "struct": {"type": "struct", "fields": [{"name": "s", "type": twins}]},
+    }
+    column = {
+        "class": EXPRESSIONS + "AttributeReference",
+        "num-children": 0,
+        "name": "st",
+        "dataType": kinds[around],
+        "nullable": True,
+        "exprId": {"id": 1},
+    }
+    plan = node("Project", node("OneRowRelation"), projectList=[[column]])
+    with pytest.raises(UnsupportedError, match="'st' holds a struct with the fields 'a' and 'A'"):
+        read_plan(json.dumps(plan))
+
+
 def test_a_subquery_that_is_not_scalar_is_refused() -> None:
     exists = {
         "class": EXPRESSIONS + "Exists",

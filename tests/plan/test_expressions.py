@@ -83,6 +83,7 @@ CASES = [
     (call("Cast", A, dataType="long"), "a", ["o <- f(a)"]),
     (call("Cast", B, dataType="long"), "CAST(b AS bigint)", ["o <- f(b)"]),
     (field(named(p=A, q=S), "q"), "named_struct('p', a, 'q', s).q", ["o <- s"]),
+    (field(named(q=A, Q=S), "Q"), "named_struct('q', a, 'Q', s).Q", ["o <- s"]),
     (named(p=A, q=field(S, "y")), "named_struct('p', a, 'q', s.y)", ["o.p <- a", "o.q <- s.y"]),
     (call("GetArrayItem", XS, literal("2")), "xs[2]", ["o <- xs[2]"]),
     (call("GetArrayItem", XS, A), "xs[a]", ["o <- xs[] by a [any]"]),

@@ -181,6 +181,13 @@ def test_names_that_differ_in_case_alone(workshop: Workshop) -> None:
         frame = session.read.parquet(str(folder))
         run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
         assert run.trace("A = 11")["items"].to_pylist() == [{"a": 1, "A": 11}]
+        for name, value in (("A", 11), ("a", 1)):
+            trace = run.trace(whence.pattern(f"{name} = {value}"))
+            assert (trace.rows, trace.cells()["path"].to_pylist()) == (1, [name])
+            assert run.trace(whence.pattern(f"{name} = {12 - value}")).rows == 0
+        with pytest.raises(whence.UnsupportedError, match="'a' and 'A', whose names differ"):
+            made = frame.selectExpr("named_struct('a', a, 'A', A) AS st")
+            whence.capture(made, archive=workshop.folder(), progress=False)
     finally:
         session.conf.set("spark.sql.caseSensitive", False)
 

@@ -6,7 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import ANY_MODE, FULL, TABLES, Pipeline, check, few
-from oracle import Values, collected, count, explode, group, join, project, select, unpivot
+from oracle import (
+    Table,
+    Values,
+    collected,
+    count,
+    explode,
+    group,
+    join,
+    largest,
+    project,
+    select,
+    unpivot,
+    where,
+    with_scalar,
+)
 from pyspark.sql import functions as F  # noqa: N812
 
 import whence
@@ -24,6 +38,15 @@ def numbered_tags(values: Values) -> Any:
 
 def pairs(values: Values) -> Any:
     return [(values["j"], "a"), (values["y"], "b")]
+
+
+def unpivoted(session: Any) -> Any:
+    frame = session.table("u").selectExpr("j", "y", "CAST(j AS BIGINT) AS i")
+    return frame.unpivot("j", ["y", "i"], "variable", "value")
+
+
+def oracle_unpivoted(t: Table, u: Table) -> Table:
+    return unpivot(project(u, {"j": "j", "y": "y", "i": "j"}), ["j"], ["y", "i"])
 
 
 PIPELINES = {
@@ -86,13 +109,33 @@ PIPELINES = {
         "SELECT y, stack(2, j, 'a', CAST(y AS INT), 'b') FROM u",
         lambda t, u: project(explode(u, pairs, ["n", "s"]), {"y": "y", "n": "n", "s": "s"}),
     ),
-    "unpivot": Pipeline(
-        lambda s: (
-            s.table("u")
-            .selectExpr("j", "y", "CAST(j AS BIGINT) AS i")
-            .unpivot("j", ["y", "i"], "variable", "value")
+    "unpivot": Pipeline(unpivoted, oracle_unpivoted),
+    "filter over unpivot": Pipeline(
+        lambda s: unpivoted(s).where("value > 0").select("j", "value"),
+        lambda t, u: select(
+            where(oracle_unpivoted(t, u), lambda r: r["value"] is not None and r["value"] > 0),
+            j="j",
+            value="value",
         ),
-        lambda t, u: unpivot(project(u, {"j": "j", "y": "y", "i": "j"}), ["j"], ["y", "i"]),
+    ),
+    "group over unpivot": Pipeline(
+        lambda s: unpivoted(s).groupBy("variable").agg(F.max("value").alias("m")),
+        lambda t, u: group(oracle_unpivoted(t, u), {"variable": "variable"}, m=largest("value")),
+    ),
+    "scalar over unpivot": Pipeline(
+        lambda s: (
+            unpivoted(s).createOrReplaceTempView("unpivoted"),
+            s.sql("SELECT k, 0 + (SELECT max(value) FROM unpivoted) AS m FROM t WHERE k = 1"),
+        )[1],
+        lambda t, u: select(
+            with_scalar(
+                where(t, lambda r: r["k"] == 1),
+                "m",
+                group(oracle_unpivoted(t, u), {}, m=largest("value")),
+            ),
+            k="k",
+            m="m",
+        ),
     ),
     "group over explode": Pipeline(
         "SELECT tag, count(*) FROM (SELECT explode(tags) AS tag FROM u) GROUP BY tag",

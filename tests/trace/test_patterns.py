@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import whence
 from whence.trace.patterns import Condition, Node, Pattern, anywhere, node, pattern
+from whence.trace.patterns.schema import path_text, routes
 from whence.trace.patterns.tree import node_text
 
 
@@ -83,6 +84,33 @@ def test_a_pattern_is_text_or_nodes():
         pattern("a", node("b"))
     with pytest.raises(whence.PatternError):
         pattern(3)
+
+
+def struct(*fields):
+    listed = (field if isinstance(field, tuple) else (field, "integer") for field in fields)
+    return {"type": "struct", "fields": [{"name": n, "type": t} for n, t in listed]}
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "found"),
+    [
+        (struct("K", "k"), "K", ["K"]),
+        (struct("K", "k"), "k", ["k"]),
+        (struct("K", "x"), "k", ["K"]),
+        (struct("KEY", "Key"), "key", ["KEY", "Key"]),
+        (struct(("s", struct("Id")), ("t", struct("id", "ID"))), "//id", ["s.Id", "t.id"]),
+        (struct("K", ("s", struct("k"))), "//k", ["K", "s.k"]),
+        (struct("a", "b"), "*", ["a", "b"]),
+    ],
+)
+def test_a_name_is_the_one_that_is_written_else_whatever_its_case(start, text, found):
+    assert [path_text(r.steps) for r in routes(start, pattern(text).nodes[0])] == found
+
+
+@pytest.mark.parametrize("text", ["a", "*", "//a"])
+def test_a_name_that_two_columns_have_is_ambiguous(text):
+    with pytest.raises(whence.PatternError, match="ambiguous"):
+        routes(struct("a", "b", "a"), pattern(text).nodes[0])
 
 
 NAMES = st.sampled_from(["a", "b_1", "a.b", "select", "ü", "`"])

@@ -5,7 +5,7 @@ The position of an item comes from the witness (design, section 3).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -131,6 +131,16 @@ def move_text(move: Move, text: Callable[[Path], str]) -> str:
 def quote(name: str) -> str:
     """A name as it stands in SQL: in backticks unless it is plain."""
     return name if _PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def named(names: Iterable[str], name: str) -> str | None:
+    """The name that is meant: as it is written, else whatever its case.
+
+    >>> named(["a", "A"], "A"), named(["a", "b"], "A"), named(["a"], "c")
+    ('A', 'a', None)
+    """
+    near = [other for other in names if other.casefold() == name.casefold()]
+    return name if name in near else next(iter(near), None)
 
 
 def step_text(step: Step) -> str:

@@ -10,6 +10,7 @@ No rule here moves or prunes anything: the plan still says what the person wrote
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from whence.errors import UnsupportedError
@@ -216,17 +217,18 @@ def _map_subqueries(
     return rules.map_expressions(plan, changed)
 
 
-def _listed(rules: "_Rules", plan: Any) -> Any:
-    """`plan` with the projections of each Expand as Scala Lists: Spark writes no others as JSON."""
-    plan = _map_subqueries(rules, plan, _listed)
-    children = rules.items(plan.children())
-    fresh = [_listed(rules, child) for child in children]
-    if any(new is not old for new, old in zip(fresh, children, strict=True)):
-        plan = plan.withNewChildren(rules.seq(fresh))
-    if plan.getClass().getSimpleName() != "Expand":
-        return plan
-    projections = rules.seq([p.toList() for p in rules.items(plan.projections())]).toList()
-    return rules.with_arguments(plan, {0: projections, 1: plan.output().toList()})
+def _listed(rules: "_Rules", node: Any) -> Any:
+    """`node` with the projections of each Expand in it as Scala Lists: Spark writes no others."""
+    if rules.is_expression(node):
+        has_plan = rules.has(node, "PLAN_EXPRESSION")
+        return rules.map_arguments(node, partial(_listed, rules)) if has_plan else node
+    if node.children().isEmpty() and node.subqueries().isEmpty():
+        return node
+    node = rules.map_arguments(node, partial(_listed, rules))
+    if node.getClass().getSimpleName() != "Expand":
+        return node
+    projections = rules.seq([p.toList() for p in rules.items(node.projections())]).toList()
+    return rules.with_arguments(node, {0: projections, 1: node.output().toList()})
 
 
 class _Rules(Plans):

@@ -14,6 +14,7 @@ from whence.plan.catalyst.shapes import (
     paths_in,
 )
 from whence.plan.catalyst.types import DataType
+from whence.plan.paths import named
 
 COMMON = -1  # among lambda variables, the shared expression of a WITH
 
@@ -70,7 +71,7 @@ def _update_fields(a: Arguments) -> Shape:
     parts = {name: shapes.field(whole, name) for name in names}
     for change in a.node.children[1:]:
         name = str(change.fields.get("name"))
-        found = next((n for n in parts if n.lower() == name.lower()), name)
+        found = named(parts, name) or name
         if change.name == "WithField":
             parts[found] = a.evaluate(change.children[0], a.variables)
         else:

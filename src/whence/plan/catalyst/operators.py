@@ -13,7 +13,7 @@ from whence.plan.catalyst import leaves, rows, shaping, types
 from whence.plan.catalyst.context import Context
 from whence.plan.catalyst.flow import Flow
 from whence.plan.catalyst.nodes import Node, parse, subqueries
-from whence.plan.catalyst.scope import Attributes, Names, Places
+from whence.plan.catalyst.scope import Attributes, Names, Places, refuse_twins
 from whence.plan.catalyst.sql import Writer
 from whence.plan.operators import Operator
 from whence.plan.tree import walk
@@ -117,6 +117,8 @@ def _with_schema(root: Operator, schema_json: str) -> Operator:
     if not schema_json:
         return root
     fields = json.loads(schema_json)["fields"]
+    for field in fields:
+        refuse_twins(field["name"], field["type"])
     output = tuple(
         replace(column, type=types.field_text(field), nullable=field["nullable"])
         for column, field in zip(root.output, fields, strict=True)

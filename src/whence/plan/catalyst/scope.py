@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from whence.errors import UnsupportedError
 from whence.plan.catalyst import types
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.types import DataType
@@ -27,6 +28,8 @@ class Attributes:
         found = cls()
         for item in _references(items):
             key = item["exprId"]["id"]
+            if key not in found.types:
+                refuse_twins(item["name"], item["dataType"])
             found.number(key)
             found.types.setdefault(key, item["dataType"])
             found.nullable.setdefault(key, item["nullable"])
@@ -62,6 +65,16 @@ class Attributes:
                 self.types[key] = data_type
             nullable = self.nullable.get(key, True)
         return Column(name, types.text(data_type), nullable, self.number(key))
+
+
+def refuse_twins(column: str, data_type: DataType) -> None:
+    """Raise if a column's structs have fields that paths do not tell apart."""
+    for one, other in types.twins(data_type):
+        raise UnsupportedError(
+            f"the column {column!r} holds a struct with the fields {one!r} and {other!r}, whose "
+            "names differ in case alone: a path could mean either; rename one of them, or leave "
+            "the column out where it is read (spark.read.schema)"
+        )
 
 
 _REFERENCES = (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
 
-from whence.plan.paths import WITNESS, Field, Item, Key, Path, Positions, Step, Value
+from whence.plan.paths import WITNESS, Field, Item, Key, Path, Positions, Step, Value, named
 
 _FRESH = count()
 
@@ -222,7 +222,8 @@ def field(shape: Shape, name: str) -> Shape:
     """A field of a struct."""
     match shape:
         case Struct(parts):
-            return next((part for n, part in parts if n.lower() == name.lower()), NOTHING)
+            found = dict(reversed(parts))
+            return found.get(named([n for n, _ in parts], name) or "", NOTHING)
         case _:
             return _into(shape, Field(name), lambda inner: field(inner, name))
 

@@ -4,7 +4,7 @@ The JSON of a plan gives types of attributes, literals and casts only. Other typ
 the references above, and from the rules here; what is left is `None`, never a guess.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from whence.plan.catalyst.nodes import Node, classes
@@ -67,6 +67,23 @@ def field(data_type: DataType, name: str) -> DataType:
             return next((f["type"] for f in found if f["name"] == name), None)
         case _:
             return None
+
+
+def twins(data_type: DataType) -> Iterator[tuple[str, str]]:
+    """Fields of one struct, however deep inside, whose names differ in case alone."""
+    match data_type:
+        case {"type": "struct", "fields": found}:
+            first: dict[str, str] = {}
+            for each in found:
+                other = first.setdefault(each["name"].casefold(), each["name"])
+                if other != each["name"]:
+                    yield other, each["name"]
+                yield from twins(each["type"])
+        case {"type": "map", "keyType": key, "valueType": value}:
+            yield from twins(key)
+            yield from twins(value)
+        case {"type": "array", "elementType": inner} | {"type": "udt", "sqlType": inner}:
+            yield from twins(inner)
 
 
 def item(data_type: DataType) -> DataType:

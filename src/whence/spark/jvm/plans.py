@@ -130,8 +130,11 @@ class Plans(Expressions):
         array = self.seq(values).toArray(self.scala_object("scala.reflect.ClassTag").AnyRef())
         return node.makeCopy(array)
 
-    def map_expressions(self, node: Plan, change: Callable[[Any], Any | None]) -> Plan:
-        """The node with its expressions changed, outermost first; None keeps an expression."""
+    def map_arguments(self, node: Any, change: Callable[[Any], Any]) -> Any:
+        """The node with the plans and expressions among its arguments changed, made anew.
+
+        Spark's own way to other children keeps the node if it holds them for equal to the old.
+        """
         changes: dict[int, Any] = {}
         for i in range(node.productArity()):
             value = node.productElement(i)
@@ -139,6 +142,14 @@ class Plans(Expressions):
             if fresh is not value:
                 changes[i] = fresh
         return self.with_arguments(node, changes) if changes else node
+
+    def map_expressions(self, node: Plan, change: Callable[[Any], Any | None]) -> Plan:
+        """The node with its expressions changed, outermost first; None keeps an expression."""
+
+        def changed(part: Any) -> Any:
+            return self._map_expression(part, change) if self.is_expression(part) else part
+
+        return self.map_arguments(node, changed)
 
     def map_subqueries(self, node: Plan, change: Callable[[int, Any], Any]) -> Plan:
         """The node with the scalar subqueries in its expressions changed, by position."""
@@ -151,11 +162,15 @@ class Plans(Expressions):
 
         return self.map_expressions(node, visit)
 
-    def _map_value(self, value: Any, change: Callable[[Any], Any | None]) -> Any:
+    def is_expression(self, value: Any) -> bool:
+        """Whether a node is an expression, not a plan."""
+        return self._is(value, f"{CATALYST}.expressions.Expression")
+
+    def _map_value(self, value: Any, change: Callable[[Any], Any]) -> Any:
         if not isinstance(value, JavaObject):
             return value
-        if self._is(value, f"{CATALYST}.expressions.Expression"):
-            return self._map_expression(value, change)
+        if self._is(value, f"{CATALYST}.trees.TreeNode"):
+            return change(value)
         if self._is(value, "scala.Some"):
             inner = value.get()
             fresh = self._map_value(inner, change)

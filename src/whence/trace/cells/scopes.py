@@ -9,7 +9,6 @@ from whence import plan as ops
 from whence.algebra.witness import (
     Collected,
     Group,
-    Item,
     Nothing,
     Product,
     Row,
@@ -58,11 +57,6 @@ def row_of(scope: Scope, subquery: Operator) -> Scope:
 def group_of(shape: Witness, operator: str) -> Group | None:
     """The part of a shape that refers to an operator's group."""
     return next((p for p in walk(shape) if isinstance(p, Group) and p.operator == operator), None)
-
-
-def is_item(part: Witness, operator: str) -> bool:
-    """Whether a part is an item that an operator took out."""
-    return isinstance(part, Item) and part.operator == operator
 
 
 def is_side(group: str, operator: str, number: int) -> bool:

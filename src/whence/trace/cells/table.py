@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from whence.archive import Dataset
 from whence.errors import SourceChangedError
-from whence.plan.paths import Field, Item, Step, Value, quote, step_text
+from whence.plan.paths import Field, Item, Step, Value, named, quote, step_text
 from whence.trace.backward import Backward
 from whence.trace.cells.marks import Mark, held
 from whence.trace.cells.walk import Reached, Walk
@@ -149,8 +149,8 @@ def cells_of(
 
 def _stored_name(dataset: Dataset, column: str) -> str:
     properties = dataset.properties
-    named = dict(zip(properties.get("columns", ()), properties.get("physical", ()), strict=True))
-    return str(named.get(column, column))
+    stored = dict(zip(properties.get("columns", ()), properties.get("physical", ()), strict=True))
+    return str(stored.get(column, column))
 
 
 def _column_type(dataset: Dataset, column: str) -> Type:
@@ -175,8 +175,8 @@ def _at(found: Type, steps: tuple[PlaceStep, ...]) -> Type:
     for step in steps:
         match step:
             case Field(name) if kind(found) == "struct":
-                named = {n.casefold(): t for n, t in fields(found)}
-                found = named.get(name.casefold(), "?")
+                inside = dict(fields(found))
+                found = inside.get(named(inside, name) or "", "?")
             case Item() if kind(found) == "array":
                 found = element(found)
             case Value() if kind(found) == "map":

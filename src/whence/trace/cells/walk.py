@@ -15,7 +15,6 @@ from whence import plan as ops
 from whence.algebra.witness import (
     Choice,
     Group,
-    Item,
     Members,
     Row,
     Witness,
@@ -36,8 +35,9 @@ from whence.trace.cells.marks import (
 )
 from whence.trace.cells.members import MemberTables
 from whence.trace.cells.passing import Passing
-from whence.trace.cells.scopes import Scope, group_of, is_item, is_side, part, row_of
-from whence.trace.places import ROW, Held, PlaceStep
+from whence.trace.cells.scopes import Scope, group_of, is_side, part, row_of
+from whence.trace.cells.unnested import Unnested, item_of
+from whence.trace.places import ROW, Held
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
@@ -64,6 +64,7 @@ class Walk:
         self.reasons: dict[str, None] = {}
         self._members = MemberTables(tables, backward, self.reasons)
         self._passing = Passing(tables, self.reasons)
+        self._unnested = Unnested(tables, self._passing)
         self._groups = GroupMarks(tables, self._members, self._passing, self.reasons)
 
     # --- Steps ------------------------------------------------------------------------------
@@ -239,31 +240,11 @@ class Walk:
     def _generate(
         self, view: StepView, operator: ops.Generate, scope: Scope, marks: list[Mark]
     ) -> None:
-        item = next((p for p in walk(scope.shape) if is_item(p, operator.id)), None)
-        position: PlaceStep = ItemStep()
-        table = scope.table
-        if isinstance(item, Item) and item.slot is not None:
-            position = Held(self._tables.fresh("p"))
-            table = self._tables.table(
-                "items",
-                f"SELECT *, {quoted(item.slot)} AS {position.column} FROM {scope.table}",
-            )
-        inner = Scope(table, scope.shape, scope.scopes)
-        own = [mark.on(scope.table, table) for mark in marks]
-        taken = [self._holding(mark, position, table) for mark in own]
-        found = self._passing.back(operator, inner, taken, position)
-        found[0] = [_at(mark, position, operator, table) for mark in found.get(0, [])]
-        child = operator.children[0]
-        shape = item.parent if isinstance(item, Item) else scope.shape
-        self._visit(view, child, Scope(table, shape, scope.scopes), found[0])
-
-    def _holding(self, mark: Mark, position: PlaceStep, table: str) -> Mark:
-        """The mark with the positions of unnested items beside its own."""
-        if not isinstance(position, Held) or mark.table == table:
-            return mark
-        columns = ", ".join(f"m.{name}" for name in (ROW, *held(mark.steps)))
-        sql = f"SELECT {columns}, s.{position.column} FROM {mark.table} AS m JOIN {table} AS s "
-        return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
+        item = item_of(scope, operator)
+        inner, found = self._unnested.back(operator, scope, marks)
+        below = replace(inner, shape=item.parent) if item else inner
+        self._visit(view, operator.children[0], below, found.get(0, []))
+        self._subqueries(view, operator, inner, found)
 
     def _set(self, view: StepView, operator: Operator, scope: Scope, marks: list[Mark]) -> None:
         for number, side in enumerate(("left", "right")):
@@ -418,20 +399,6 @@ class Walk:
         if operator.children:
             child = operator.children[0]
             self._visit(view, child, part(asked, child), below)
-
-
-# --- Places and frames ------------------------------------------------------------------------
-
-
-def _at(mark: Mark, position: PlaceStep, operator: ops.Generate, table: str) -> Mark:
-    """What a generator looked at, at the position of the item that it took out."""
-    if mark.contributing or operator.id not in mark.accessed or not isinstance(position, Held):
-        return mark
-    if ItemStep() not in mark.steps or mark.moved:
-        return mark
-    where = mark.steps.index(ItemStep())
-    steps = (*mark.steps[:where], position, *mark.steps[where + 1 :])
-    return replace(mark, steps=steps, table=table)
 
 
 def _of_frame(frame: Group, frames: Sequence[Group], asked: Sequence[Mark]) -> list[Mark]:

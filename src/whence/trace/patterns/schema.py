@@ -57,15 +57,24 @@ def routes(start: Type, node: Node) -> list[Route]:
         if kind(start) != "array":
             raise PatternError(f"there is no list to take an item of: this is {described(start)}")
         return [Route((), start)]
-    found = [
-        route
-        for route in _below(start, (), deep=node.edge == "descendant")
-        if node.name is None or _matches(route.steps[-1], node.name)
-    ]
+    below = list(_below(start, (), deep=node.edge == "descendant"))
+    found = below if node.name is None else _named(below, node.name)
+    if len({route.steps for route in found}) < len(found):
+        raise PatternError(
+            f"{node.name or '*'} is ambiguous, several columns have the same name; give them names "
+            "of their own in the pipeline"
+        )
     if not found:
         names = [path_text(r.steps) for r in _below(start, (), deep=True)]
         raise UnknownNameError("path", str(node.name), _nearest(str(node.name), names))
     return found
+
+
+def _named(below: list[Route], name: str) -> list[Route]:
+    """Values of a name, beside which no other has it as it is written; and those in maps."""
+    near = [route for route in below if _matches(route.steps[-1], name)]
+    exact = {route.steps for route in near if route.steps[-1] == Field(name)}
+    return [r for r in near if r.steps in exact or (*r.steps[:-1], Field(name)) not in exact]
 
 
 def _matches(step: Step, name: str) -> bool:

@@ -1,0 +1,122 @@
+"""Marks of what a generator took out of lists and maps as marks of these.
+
+An item is at the position that the witness holds. An outer generator also makes a row of a list
+without items, which has no position: what is in that row is so because of the list as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from whence import plan as ops
+from whence.algebra.witness import Item, walk
+from whence.plan.paths import WITNESS, Key, Move, Path, Value
+from whence.plan.paths import Item as ItemStep
+from whence.trace.cells.marks import Mark, held
+from whence.trace.cells.passing import Passing
+from whence.trace.cells.scopes import Scope
+from whence.trace.places import ROW, Held, PlaceStep
+from whence.trace.tables import Tables, quoted
+
+
+def item_of(scope: Scope, operator: ops.Generate) -> Item | None:
+    """The part of a scope's witness that is an item which a generator took out."""
+    parts = (part for part in walk(scope.shape) if isinstance(part, Item))
+    return next((part for part in parts if part.operator == operator.id), None)
+
+
+class Unnested:
+    """Takes marks back through generators."""
+
+    def __init__(self, tables: Tables, passing: Passing) -> None:
+        self._tables = tables
+        self._passing = passing
+
+    def back(
+        self, operator: ops.Generate, scope: Scope, marks: Sequence[Mark]
+    ) -> tuple[Scope, dict[int, list[Mark]]]:
+        """The rows of a scope with the positions of their items, and the marks on each input."""
+        item = item_of(scope, operator)
+        if item is None or item.slot is None:
+            return scope, self._passing.back(operator, scope, marks, ItemStep())
+        place = Held(self._tables.fresh("p"))
+        rows = self._tables.table(
+            "items", f"SELECT *, {quoted(item.slot)} AS {place.column} FROM {scope.table}"
+        )
+        own = [self._placed(mark.on(scope.table, rows), place, rows) for mark in marks]
+        found: dict[int, list[Mark]] = {}
+        for generator, test in self._cases(operator, rows, place):
+            some = self._where(rows, test)
+            asked = [replace(mark, table=self._where(mark.table, test)) for mark in own]
+            below = self._passing.back(generator, replace(scope, table=some), asked, place)
+            for number, reached in below.items():
+                at = [_at(mark, place, operator, some) for mark in reached]
+                found.setdefault(number, []).extend(at)
+        return replace(scope, table=rows), found
+
+    def _cases(
+        self, operator: ops.Generate, rows: str, place: Held
+    ) -> Iterator[tuple[ops.Generate, str]]:
+        """The generator for the rows that are items, and for those of lists without any."""
+        none = f"{place.column} IS NULL"
+        if operator.outer and self._tables.count(f"(SELECT 1 FROM {rows} WHERE {none})"):
+            yield operator, f"{place.column} IS NOT NULL"
+            yield _of_none(operator), none
+        else:
+            yield operator, ""
+
+    def _where(self, table: str, test: str) -> str:
+        sql = f"SELECT * FROM {table} WHERE {test}"
+        return self._tables.table("mark", sql) if test else table
+
+    def _placed(self, mark: Mark, place: Held, rows: str) -> Mark:
+        """The mark with the positions of unnested items beside its own."""
+        if mark.table == rows:
+            return mark
+        columns = ", ".join(f"m.{name}" for name in (ROW, *held(mark.steps)))
+        sql = f"SELECT {columns}, s.{place.column} FROM {mark.table} AS m JOIN {rows} AS s "
+        return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
+
+
+def _at(mark: Mark, place: Held, operator: ops.Generate, table: str) -> Mark:
+    """What a generator looked at, at the position of the item that it took out."""
+    if mark.contributing or operator.id not in mark.accessed or mark.moved:
+        return mark
+    if ItemStep() not in mark.steps:
+        return mark
+    where = mark.steps.index(ItemStep())
+    steps: tuple[PlaceStep, ...] = (*mark.steps[:where], place, *mark.steps[where + 1 :])
+    return replace(mark, steps=steps, table=table)
+
+
+def _of_none(operator: ops.Generate) -> ops.Generate:
+    """The generator as it is over lists and maps without items.
+
+    x <- f(items[].n, k)   →   x <- f(items) by k
+    """
+    return replace(
+        operator,
+        moves=tuple(map(_move_of_none, operator.moves)),
+        decides=tuple(dict.fromkeys(map(_whole, operator.decides))),
+    )
+
+
+def _move_of_none(move: Move) -> Move:
+    places = move.places or ((),) * (len(move.inputs) + len(move.influences))
+    taken = [p for p, at in zip(move.inputs, places, strict=False) if WITNESS in at] or move.inputs
+    looked = [path for path in (*move.inputs, *move.influences) if path not in taken]
+    return Move(
+        move.output,
+        tuple(dict.fromkeys(map(_whole, taken))),
+        "computed",
+        tuple(dict.fromkeys(map(_whole, looked))),
+        chosen=move.chosen,
+    )
+
+
+def _whole(path: Path) -> Path:
+    """The list or map whose items a path goes to."""
+    steps = path.steps
+    ends = [i for i, step in enumerate(steps) if step in (ItemStep(), Value(), Key())]
+    return replace(path, steps=steps[: ends[0]]) if ends else path
