@@ -94,6 +94,7 @@ OPTED = [
     "np.linalg.norm(x, i[1])",
     "np.diff(x, n=i[1])",
     f"np.gradient({A}, axis=(i[1], i[3]))",
+    f"np.apply_along_axis(np.cumsum, i[3], {A})",
     "np.bincount(i, minlength=i[4])",
     "np.ones(i[0]).sum()",
     "np.zeros((i[0], 2)).size",
@@ -167,6 +168,15 @@ def test_fields_that_hold_arrays_add_axes_at_the_end() -> None:
         assert answer.cells(cell)["s"].positions().tolist() == [0]
 
 
+def test_lists_given_to_a_declared_function_make_a_superset() -> None:
+    rule = lambda result, a, more: {0: (np.arange(2), np.arange(2))}  # noqa: E731
+    longer = wa.declare(lambda a, more: a * more[0], rule)
+    follow = wa.track(lambda x, y: longer(x[:2], [y[0]]))
+    follow(X, Y)
+    assert follow.last.grade == "superset"
+    assert follow.last.cells(0)["y"].positions().tolist() == [0]
+
+
 # arrays and lists that are changed after a function has used them
 CHANGED = [
     ("k = np.arange(3); r = x[k]; k[:] = 5", [0, 1, 2]),
@@ -231,7 +241,7 @@ def test_what_options_and_lists_decide_makes_no_view(text: str) -> None:
 _WORKED_ON = (
     "A a a_max a_min ar arr array arrays ary atol b bins choicelist choices condition condlist "
     "correction ddof decimals default discont dst dx f fill_value filt fp ind indices initial left "
-    "m mask max mean min nan neginf obj out p period posinf prepend append prototype q range rcond "
+    "m mask max mean min nan neginf obj out p period posinf prepend append prototype q rcond "
     "repeats right rtol sorter src to_begin to_end tol tup v val vals values weights where x xp y z"
 )
 

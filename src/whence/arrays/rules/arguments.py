@@ -28,7 +28,7 @@ _OPTIONS = (
     "stat_length subok trim UPLO upper wrap"
 )
 OPTIONS = frozenset(_OPTIONS.split())
-LISTS = frozenset({"arrays", "choicelist", "choices", "condlist", "tup"})  # of arrays
+LISTS = frozenset({"arrays", "choicelist", "choices", "condlist", "range", "tup"})  # one by one
 _SEQUENCES = frozenset({list, tuple})
 _UNSETTLED = frozenset({TrackedArray, np.ndarray, list, tuple, dict, slice})
 _UNTOLD = {

@@ -12,7 +12,7 @@ import numpy as np
 from whence.arrays.cells import Ints, Shape
 from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, follow, gathered, runs, separable
 from whence.arrays.graph import Edge, Held, Node
-from whence.arrays.rules.arguments import as_array, given, own
+from whence.arrays.rules.arguments import as_array, decided_by, given, own
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -367,13 +367,22 @@ def select(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.apply_along_axis`: the function runs on each tracked lane, as NumPy runs it."""
     bound = bind(func, args, kwargs)
-    array, axis, function = bound["arr"], bound["axis"], bound["func1d"]
+    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
+    axis = bound["axis"]
+
+    def run(lane: Any) -> Any:
+        return bound["func1d"](lane, *args[3:], **options)
+
+    with decided_by(session, [t.node_ for t in tracked_in(axis)]):
+        return _applied(run, own(axis), bound["arr"])
+
+
+def _applied(function: Any, axis: int, array: Any) -> Any:
     shape = array.data_.shape
     axis = axis % len(shape)
     lanes = np.moveaxis(array, axis, -1)
     outer = shape[:axis] + shape[axis + 1 :]
-    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
-    made = [function(lanes[i], *args[3:], **options) for i in np.ndindex(*outer)]
+    made = [function(lanes[i]) for i in np.ndindex(*outer)]
     stacked = np.stack([np.asanyarray(m) if not tracked_in(m) else m for m in made])
     inner = np.shape(raw(stacked))[1:]
     table = np.reshape(stacked, outer + inner)
