@@ -12,7 +12,7 @@ from whence.arrays.forms import Form, pairs
 from whence.arrays.graph import Edge
 from whence.arrays.relation import Relation
 from whence.arrays.rules.base import all_cells, finish, name_of, plain_call
-from whence.arrays.rules.movement import elementwise, moved
+from whence.arrays.rules.movement import elementwise, moved_as_declared
 from whence.arrays.session import Session
 from whence.arrays.tracked import RULES, FunctionRule, TrackedArray, tracked_in
 from whence.errors import ArrayError
@@ -51,7 +51,7 @@ def _rule(rule: Any) -> FunctionRule:
         case "element-wise":
             return elementwise
         case "moves cells":
-            return moved
+            return moved_as_declared
         case "everything":
             return _everything
         case _ if callable(rule):
@@ -77,6 +77,8 @@ def _told(
     edges = []
     for key, operand in [*enumerate(args), *kwargs.items()]:
         if type(operand) is not TrackedArray:
+            doubt = f"{name_of(func)} of a list"
+            edges += [all_cells(t, np.shape(result), doubt=doubt) for t in tracked_in(operand)]
             continue
         if key not in told:
             raise ArrayError(

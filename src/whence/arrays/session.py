@@ -37,11 +37,12 @@ class Session:
 
     `frames` says that the arrays are columns of pandas frames, `counted` that their rows were
     counted, `changed` that an input was written to, `reach` how far what was done tells about
-    other sizes.
+    other sizes, `deciding` which arrays were given as options of the function that runs.
     """
 
     lasting = frames = counted = changed = False
     reach = Reach.FAR
+    deciding: tuple[Node, ...] = ()
 
     def __init__(
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
@@ -88,6 +89,13 @@ class Session:
         return [
             Edge(node, partial(everything, shape, node.shape), doubt=f"a value left through {op}")
             for node, op in self.left
+        ]
+
+    def decided(self, shape: tuple[int, ...]) -> list[Edge]:
+        """Edges from the options of the function that runs: their values said how."""
+        return [
+            Edge(node, partial(everything, shape, node.shape), False, by_values=True)
+            for node in self.deciding
         ]
 
     def link(self, one: TrackedArray, two: TrackedArray) -> None:

@@ -11,7 +11,7 @@ from whence.arrays.graph import Node
 from whence.arrays.memory import Array
 from whence.arrays.session import Reach, Session
 
-FunctionRule = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+FunctionRule = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Hooks:

@@ -19,7 +19,8 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype, no_default
 from whence.arrays.frames import spans
 from whence.arrays.frames.dtype import TrackedDtype
 from whence.arrays.graph import Node
-from whence.arrays.rules.creation import current, stacked
+from whence.arrays.rules.arguments import stacked
+from whence.arrays.rules.creation import current
 from whence.arrays.tracked import TrackedArray, tracked_in
 
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

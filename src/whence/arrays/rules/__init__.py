@@ -20,18 +20,25 @@ from whence.arrays.rules import (
     stencil,
     ufuncs,
 )
+from whence.arrays.rules.arguments import parameters, settled
 from whence.arrays.rules.base import describe, verdict
 from whence.arrays.rules.fallback import unknown
 from whence.arrays.tracked import RULES, FunctionRule, TrackedArray, hooks
 
 FAMILY: dict[Callable[..., Any], str] = {}
+_AS_GIVEN: tuple[FunctionRule, ...] = (
+    describe,
+    verdict,
+    movement.block,
+    indexing.apply_along_axis,
+)
 
 
 def _serve(family: str, rule: FunctionRule, names: str, module: Any = np) -> None:
     for name in names.split():
         func = getattr(module, name, None)
         if func is not None:
-            RULES[func] = rule
+            RULES[func] = rule if rule in _AS_GIVEN else settled(rule, parameters(func))
             FAMILY[func] = family
 
 
@@ -41,7 +48,8 @@ _serve("element-wise", movement.elementwise,
 _serve("movement", movement.moved,
        "moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
        "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "
-       "fliplr flipud rot90 diagonal diag diagflat tril triu block unstack meshgrid")  # fmt: skip
+       "fliplr flipud rot90 diagonal diag diagflat tril triu unstack meshgrid")  # fmt: skip
+_serve("movement", movement.block, "block")
 _serve("movement", movement.in_order, "ravel reshape")
 _serve("movement", movement.shared_out, "resize split array_split hsplit vsplit dsplit")
 _serve("movement", movement.cast, "copy astype")
@@ -49,7 +57,7 @@ _serve("movement", movement.along_axis("indices"), "take")
 _serve("movement", movement.along_axis("repeats"), "repeat")
 _serve("movement", movement.along_axis("obj"), "delete")
 _serve("movement", movement.insert, "insert")
-_serve("movement", movement.selecting("indices", "axis"), "take_along_axis")
+_serve("movement", movement.selecting("indices"), "take_along_axis")
 _serve("movement", movement.selecting("condition"), "compress extract")
 _serve("movement", movement.selecting("a"), "choose")
 _serve("movement", movement.roll, "roll")
@@ -61,7 +69,7 @@ _serve("description", describe,
        "shape ndim size iscomplexobj isrealobj result_type can_cast common_type min_scalar_type "
        "shares_memory may_share_memory")  # fmt: skip
 _serve("description", verdict, "allclose array_equal array_equiv")
-_serve("blank", creation.blank_like, "zeros_like ones_like empty_like full_like")
+_serve("blank", creation.blank, "zeros_like ones_like empty_like full_like")
 _serve("reduction", reduce.reduction(), "sum prod mean std var any all count_nonzero")
 _serve("reduction", reduce.reduction(nan=True), "nansum nanprod nanmean nanstd nanvar")
 _serve("reduction", reduce.average, "average")

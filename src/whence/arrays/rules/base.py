@@ -28,10 +28,12 @@ def finish(
     elif isinstance(result, np.generic):
         data, scalar = np.asarray(result), True
     else:
-        return _plain(session, result, edges, op)
+        return _plain(session, result, [*edges, *session.decided(())], op)
     if session.left and has_untracked(args):
         edges = [*edges, *session.tainted(data.shape)]
-    loose = not scalar and _is_loose(edges, op)
+    loose = not scalar and (bool(session.deciding) or _is_loose(edges, op))
+    if session.deciding:
+        edges = [*edges, *session.decided(data.shape)]
     made = TrackedArray(data, Node(data.shape, edges, op, None, loose), session, scalar)
     if not scalar and (data.base is not None or _is_operand(data, args)):
         link_views(session, made, args)
@@ -184,6 +186,7 @@ def store(
     session: Session, out: Any, result: Any, edges: list[Edge], op: str, args: Sequence[Any]
 ) -> Any:
     """Put a result into an `out=` array that has been written already."""
+    edges = [*edges, *session.decided(np.shape(raw(out)))]
     if type(out) is TrackedArray:
         if session.left and has_untracked(args):
             edges = [*edges, *session.tainted(out.data_.shape)]

@@ -11,6 +11,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, pairs
 from whence.arrays.graph import Edge, Held
 from whence.arrays.memory import Array
+from whence.arrays.rules.arguments import given
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -21,7 +22,7 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.reduce import group_pairs
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import TrackedArray, tracked_in
 
 
 def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -32,7 +33,8 @@ def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     shape = np.shape(result)
     edges = [same_cells(t, shape) for t in tracked_in(bound[names[0]])]
     edges += [all_cells(t, shape, False) for t in tracked_in(bound[names[1]])]
-    edges += [all_cells(t, shape, False) for t in tracked_in(bound.get("sorter"))]
+    others = [bound.get("sorter"), bound.get("right")]
+    edges += [all_cells(t, shape, False) for t in tracked_in(others)]
     return finish(session, result, edges, name_of(func), args)
 
 
@@ -41,7 +43,7 @@ def bincount(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     bound = bind(func, args, kwargs, ("x", "weights", "minlength"))
     array, weights = bound["x"], bound.get("weights")
     result = plain_call(func, args, kwargs)
-    held = session.hold(raw(array))
+    held = session.hold(given(array))
     edges = []
     for operand in tracked_in([array, weights]):
         rule = partial(_counted, held, result.shape)
@@ -62,7 +64,7 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     counts, edges_out = plain_call(func, args, kwargs)
     op = name_of(func)
     operands = tracked_in([array, bound["weights"]])
-    held = session.hold(raw(array), edges_out)
+    held = session.hold(given(array), edges_out)
     counted = []
     for operand in operands:
         rule = partial(_binned, held, counts.shape)
@@ -70,7 +72,7 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if bound["density"]:
             counted.append(all_cells(operand, counts.shape))
     counted += [all_cells(t, counts.shape, False) for t in tracked_in(array)]
-    counted += [all_cells(t, counts.shape, False) for t in tracked_in(bins)]
+    counted += [all_cells(t, counts.shape, False) for t in tracked_in([bins, bound["range"]])]
     ladder = _ladder_edges(session, array, bins, bound["range"], edges_out)
     first = finish(session, counts, counted, op, args)
     return first, finish(session, edges_out, ladder, op, args)
@@ -118,7 +120,7 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     x, xp, fp = bound["x"], bound["xp"], bound["fp"]
     result = plain_call(func, args, kwargs)
     shape = np.shape(result)
-    held = session.hold(raw(x), raw(xp))
+    held = session.hold(given(x), given(xp))
     left, right = bound["left"], bound["right"]
     ends = (left is not None, right is not None)
     op = name_of(func)
@@ -131,8 +133,6 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if type(operand) is TrackedArray:
             rule = partial(_knots, held, which, ends, shape)
             edges.append(Edge(operand.node_, rule, by_values=True))
-        else:
-            edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(operand)]
     edges += [all_cells(t, shape, doubt=f"{op} with ends") for t in tracked_in([left, right])]
     edges += [same_cells(t, shape, False) for t in tracked_in(x) if t.data_.shape == shape]
     edges += [all_cells(t, shape, False) for t in tracked_in(xp)]

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.forms import identity
+from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge
-from whence.arrays.rules.base import finish
+from whence.arrays.rules.arguments import parameters, settled, stacked
+from whence.arrays.rules.base import finish, same_cells
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
@@ -84,30 +85,27 @@ def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if result.shape == array.data_.shape:
         edge = Edge(array.node_, partial(identity, result.shape))
     else:  # ndmin
-        from whence.arrays.forms import reshaped
-
         edge = Edge(array.node_, partial(reshaped, result.shape, array.data_.shape))
     return finish(array.session_, result, [edge], original.__name__, (array,))
 
 
-def stacked(items: Any) -> Any:
-    """A list of arrays and numbers, as np.array sees it: one array with a new first axis."""
-    parts = [stacked(i) if type(i) in (list, tuple) and tracked_in(i) else i for i in items]
-    return np.stack(parts)
+def blank(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """zeros, zeros_like and kin: of a prototype the shape is used, not the values."""
+    result = _original[func.__name__](*raw(args), **raw(kwargs))
+    rest = (args[1:], {k: v for k, v in kwargs.items() if k not in ("a", "prototype")})
+    edges = [same_cells(t, result.shape) for t in tracked_in(rest)]
+    return finish(session, result, edges, func.__name__, rest)
 
 
 def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
+    rule = settled(blank, parameters(original))
+
     @wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
         session, caller = current.get(), sys._getframe(1)
         if session is None or not _served(caller) or not _names(caller, original):
             return original(*args, **kwargs)
-        result = original(*raw(args), **raw(kwargs))
-        operands = tracked_in([args[1:], kwargs])
-        from whence.arrays.rules.base import same_cells
-
-        edges = [same_cells(t, result.shape) for t in operands]
-        return finish(session, result, edges, original.__name__, (args[1:], kwargs))
+        return rule(session, original, args, kwargs)
 
     return make
 
@@ -152,13 +150,3 @@ def leave() -> None:
             _namespace.update(_original)
     finally:
         _lock.release()
-
-
-def blank_like(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """zeros_like and kin with a tracked prototype: its shape is used, not its values."""
-    result = _original[func.__name__](*raw(args), **raw(kwargs))
-    operands = tracked_in([args[1:], kwargs])
-    from whence.arrays.rules.base import same_cells
-
-    edges = [same_cells(t, result.shape) for t in operands]
-    return finish(session, result, edges, func.__name__, (args[1:], kwargs))

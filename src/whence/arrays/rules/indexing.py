@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Ints, Shape
-from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
+from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, follow, gathered, runs, separable
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.rules.arguments import as_array, decided_by, given, own
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -23,7 +24,7 @@ from whence.arrays.rules.base import (
     same_cells,
     shape_of,
 )
-from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
+from whence.arrays.rules.replay import Slot, fill, index_of, replay, template
 from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 from whence.arrays.writes import Written
@@ -36,24 +37,27 @@ def get(array: TrackedArray, key: Any) -> Any:
     session = array.session_
     if not hasattr(result, "shape"):  # an item of an object array
         result = np.asarray(result, dtype=object)
-    _note_bounds(session, plain, array.data_.shape)
-    arrays: list[Any] = []
-    shaped = template(key, [], arrays, True)
-    held = session.hold(*arrays) if arrays else None
+    in_shape, shape = array.data_.shape, shape_of(result)
+    _note_bounds(session, plain, in_shape)
+    steers = tracked_in(key)
+    rule: partial[Form]
     if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
-        edges = [same_cells(array, shape_of(result))]
+        rule = partial(_field, shape, in_shape)
+    elif _is_basic(plain):
+        rule = partial(sliced, own(plain) if steers else plain, shape, in_shape)
     else:
-        in_shape = array.data_.shape
-        args = (Slot(0, in_shape), shaped)
-        rule: partial[Form]
-        if held is None and _is_basic(plain):
-            rule = partial(sliced, plain, shape_of(result), in_shape)
-        else:
-            rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
-        steers = tracked_in(key)
-        edges = [Edge(array.node_, rule, by_values=bool(steers))]
-        edges += [key_edge(k, shape_of(result)) for k in steers]
+        arrays: list[Any] = []
+        args = (Slot(0, in_shape), template(key, arrays))
+        held = session.hold(*map(given, arrays))
+        rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
+    edges = [Edge(array.node_, rule, by_values=bool(steers))]
+    edges += [key_edge(k, shape) for k in steers]
     return finish(session, result, edges, "index", (array, key))
+
+
+def _field(shape: Shape, in_shape: Shape) -> Form:
+    """A field of records; one that holds arrays adds axes at the end."""
+    return separable(shape, in_shape, [follow(i, n) for i, n in enumerate(in_shape)])
 
 
 def _note_bounds(session: Session, key: Any, shape: Shape) -> None:
@@ -128,6 +132,8 @@ def put(array: TrackedArray, key: Any, value: Any) -> None:
 
 def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: str) -> None:
     """Write through `setter(target, key, value)` and record what each cell holds afterwards."""
+    if type(value) in (list, tuple) and raw(array).dtype.kind not in "OV":  # there it is an item
+        value = as_array(value)
     operands = [t for t in tracked_in([key, value]) if t is not array]
     if type(array) is not TrackedArray:
         setter(array, raw(key), raw(value))
@@ -138,15 +144,15 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     session.before_write(array.data_)
     source = _copy_if_shared(session, value, array)
     arrays: list[Any] = []
-    shaped = template(key, [], arrays, True)
-    held = Held(*(a.copy() for a in arrays))
+    shaped = template(key, arrays)
+    held = Held(*map(own, arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
     if setter is operator.setitem and _is_simple(session, key, source, shape):
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
         node = source.node_ if type(source) is TrackedArray else None
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
-        keys = [k.node_ for k in tracked_in(key)]
+        keys = [*(k.node_ for k in tracked_in(key)), *session.deciding]
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
         session.overwrite(array, made, partial(_cells, kept_key, shape))
         return
@@ -165,6 +171,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(source)]
     if session.left and (type(source) is not TrackedArray or has_untracked(key)):
         edges += session.tainted(shape)
+    edges += session.decided(shape)
     aligned = setter is not np.place and (setter is not operator.setitem or _is_one(source))
     edges += [
         same_cells(k, shape, False)
@@ -250,7 +257,7 @@ def where(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     mask, one, two = args
     result = plain_call(func, args, kwargs)
     shape = result.shape
-    held = session.hold(raw(mask))
+    held = session.hold(given(mask))
     edges = [same_cells(t, shape, False) for t in tracked_in(mask)]
     for operand, wanted in ((one, True), (two, False)):
         if type(operand) is TrackedArray:
@@ -360,13 +367,22 @@ def select(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.apply_along_axis`: the function runs on each tracked lane, as NumPy runs it."""
     bound = bind(func, args, kwargs)
-    array, axis, function = bound["arr"], bound["axis"], bound["func1d"]
+    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
+    axis = bound["axis"]
+
+    def run(lane: Any) -> Any:
+        return bound["func1d"](lane, *args[3:], **options)
+
+    with decided_by(session, [t.node_ for t in tracked_in(axis)]):
+        return _applied(run, own(axis), bound["arr"])
+
+
+def _applied(function: Any, axis: int, array: Any) -> Any:
     shape = array.data_.shape
     axis = axis % len(shape)
     lanes = np.moveaxis(array, axis, -1)
     outer = shape[:axis] + shape[axis + 1 :]
-    options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}
-    made = [function(lanes[i], *args[3:], **options) for i in np.ndindex(*outer)]
+    made = [function(lanes[i]) for i in np.ndindex(*outer)]
     stacked = np.stack([np.asanyarray(m) if not tracked_in(m) else m for m in made])
     inner = np.shape(raw(stacked))[1:]
     table = np.reshape(stacked, outer + inner)

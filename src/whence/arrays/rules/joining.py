@@ -23,6 +23,7 @@ from whence.arrays.rules.base import (
     finish,
     name_of,
     plain_call,
+    store,
 )
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw
@@ -36,8 +37,10 @@ def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     arrays: Any = bound.get("arrays", bound.get("tup"))
     if type(arrays) is TrackedArray:
         arrays = list(arrays)
-    result = plain_call(func, (arrays, *args[1:]) if func is not np.append else args, kwargs)
     out = bound.get("out")
+    if out is not None:
+        session.before_write(raw(out))
+    result = plain_call(func, args, kwargs)
     shapes = [np.shape(raw(a)) for a in arrays]
     axis = _join_axis(func, bound, shapes, result.ndim)
     edges = []
@@ -49,8 +52,6 @@ def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
             edges.append(Edge(array.node_, rule))
         at += width
     if out is not None:
-        from whence.arrays.rules.base import store
-
         return store(session, out, result, edges, name_of(func), list(arrays))
     return finish(session, result, edges, name_of(func), list(arrays))
 

@@ -226,12 +226,12 @@ def _einsum_form(shape: Shape, in_shape: Shape, term: list[str], output: list[st
     axes: Axes = [output.index(n) if n in output else None for n in term]
     if not summed_twice:
         return contract(shape, in_shape, axes)
-    name = next(iter(summed_twice))
-    size = in_shape[term.index(name)]
+    names = sorted(summed_twice)
     parts = []
-    for k in range(size):
+    for place in np.ndindex(*(in_shape[term.index(name)] for name in names)):
+        at = dict(zip(names, place, strict=True))
         maps = [
-            fixed(k) if n == name else whole(s) if a is None else follow(a, s)
+            fixed(at[n]) if n in at else whole(s) if a is None else follow(a, s)
             for n, s, a in zip(term, in_shape, axes, strict=True)
         ]
         parts.append(separable(shape, in_shape, maps))

@@ -11,7 +11,8 @@ import numpy as np
 from whence.arrays.cells import Shape
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge, Node
-from whence.arrays.rules.base import finish
+from whence.arrays.rules.arguments import own
+from whence.arrays.rules.base import finish, steer
 from whence.arrays.session import Reach
 from whence.arrays.tracked import TrackedArray, raw
 
@@ -108,8 +109,7 @@ def _flatten(array: TrackedArray, order: Any = "C") -> Any:
 
 
 def _reshape(array: TrackedArray, *shape: Any, **kwargs: Any) -> Any:
-    shape = raw(shape[0] if len(shape) == 1 else shape)
-    return np.reshape(array, shape, **kwargs)
+    return np.reshape(array, shape[0] if len(shape) == 1 else shape, **kwargs)
 
 
 def _transpose(array: TrackedArray, *axes: Any) -> Any:
@@ -150,17 +150,17 @@ def _put(array: TrackedArray, indices: Any, values: Any, mode: str = "raise") ->
 def _sort(
     array: TrackedArray, axis: int = -1, kind: Any = None, order: Any = None, **more: Any
 ) -> None:
-    change = partial(array.data_.sort, axis, kind, order, **more)
-    _rearrange(array, axis, order, change, None)
+    change = partial(array.data_.sort, own(axis), kind, order, **more)
+    _rearrange(array, axis, order, change)
 
 
 def _partition(array: TrackedArray, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
-    change = partial(array.data_.partition, raw(kth), axis, kind)
-    _rearrange(array, axis, None, change, partial(np.partition, kth=raw(kth)))
+    change = partial(array.data_.partition, own(kth), own(axis), kind)
+    _rearrange(array, axis, None, change, kth)
 
 
 def _rearrange(
-    array: TrackedArray, axis: int, order: Any, change: Callable[[], Any], again: Any
+    array: TrackedArray, axis: Any, order: Any, change: Callable[[], Any], kth: Any = None
 ) -> None:
     from whence.arrays.rules.order import sort_edges
 
@@ -169,8 +169,10 @@ def _rearrange(
     before = array.data_.copy()
     change()
     shape = array.data_.shape
-    edges = sort_edges(session, array.node_, before, shape, axis, order, again)
-    session.overwrite(array, Node(array.data_.shape, edges, "sort"), None)
+    again = None if kth is None else partial(np.partition, kth=own(kth))
+    edges = sort_edges(session, array.node_, before, shape, own(axis), order, again)
+    edges = steer(edges, [axis, kth], shape)
+    session.overwrite(array, Node(shape, edges, "sort"), None)
 
 
 def _byteswap(array: TrackedArray, inplace: bool = False) -> Any:

@@ -6,29 +6,26 @@ movement along one axis is applied to that axis alone. Anything else moves a who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import Ints, Shape, strides_of
+from whence.arrays.cells import Shape
 from whence.arrays.compose import compose
 from whence.arrays.forms import (
-    AxisMap,
     Form,
     Run,
-    fixed,
     follow,
     from_index,
-    gathered,
     identity,
     reshaped,
     runs,
     separable,
 )
-from whence.arrays.graph import EachCell, Edge, Held
+from whence.arrays.graph import EachCell, Edge
 from whence.arrays.memory import Array
+from whence.arrays.rules.arguments import given, named, own
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -42,157 +39,46 @@ from whence.arrays.rules.base import (
     steer,
     store,
 )
+from whence.arrays.rules.replay import arrays_slotted, index_of, laid_out, replay, template
 from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 
-class Slot:
-    """Where a moved operand stands in the arguments."""
-
-    __slots__ = ("number", "shape")
-
-    def __init__(self, number: int, shape: Shape) -> None:
-        self.number, self.shape = number, shape
-
-
-def template(value: Any, slots: list[TrackedArray], held: list[Any], selectors: bool) -> Any:
-    """Arguments with slots for the arrays that are moved; other arrays go to `held`."""
-    if type(value) is TrackedArray:
-        if selectors:
-            held.append(value.data_)
-            return _Kept(len(held) - 1)
-        slots.append(value)
-        return Slot(len(slots) - 1, value.data_.shape)
-    if isinstance(value, np.ndarray):
-        if selectors:
-            held.append(value)
-            return _Kept(len(held) - 1)
-        return Slot(-1, value.shape)
-    if type(value) in (tuple, list):
-        return type(value)([template(item, slots, held, selectors) for item in value])
-    if type(value) is dict:
-        return {k: template(v, slots, held, selectors) for k, v in value.items()}
-    return value
-
-
-class _Kept:
-    """Where a selecting array stands in the arguments."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def fill(value: Any, make: Callable[[Slot], Any], held: Sequence[Any]) -> Any:
-    """A template with arrays in its slots."""
-    if type(value) is Slot:
-        return make(value)
-    if type(value) is _Kept:
-        return held[value.number]
-    if type(value) in (tuple, list):
-        return type(value)([fill(item, make, held) for item in value])
-    if type(value) is dict:
-        return {k: fill(v, make, held) for k, v in value.items()}
-    return value
-
-
-def index_of(shape: Shape) -> Ints:
-    """1-based flat positions; 0 is left for cells that come from nowhere."""
-    return np.arange(1, int(np.prod(shape, dtype=np.int64)) + 1, dtype=np.int64).reshape(shape)
-
-
-def replay(
-    func: Callable[..., Any], args: Any, kwargs: Any, held: Held | None, number: int,
-    shape: Shape, part: int | None,
-) -> Form:  # fmt: skip
-    """The relation of a movement, by running it on an array that shows where cells went."""
-    values = held.arrays if held is not None else ()
-
-    def run(make: Callable[[Slot], Any]) -> Any:
-        result = func(*fill(args, make, values), **fill(kwargs, make, values))
-        return result if part is None else result[part]
-
-    in_shape = shape
-    ghost = np.empty(in_shape, dtype=np.int8)
-    others = partial(np.zeros, dtype=np.int64)
-    result = run(lambda slot: ghost if slot.number == number else np.zeros(slot.shape, np.int8))
-    if isinstance(result, np.ndarray) and np.may_share_memory(result, ghost):
-        form = from_strides(result, ghost)
-        if form is not None:
-            return form
-    moved = np.asarray(
-        run(lambda slot: index_of(in_shape) if slot.number == number else others(slot.shape))
-    )
-    return gathered(moved.shape, in_shape, moved)
-
-
-def from_strides(result: Array, base: Array) -> Form | None:
-    """The relation of a view to the C-ordered array of bytes it looks into, if it is regular."""
-    if result.dtype.itemsize != 1 or 0 in result.shape:
-        return None
-    offset = _address(result) - _address(base)
-    steps = [s for s, n in zip(result.strides, result.shape, strict=True) if n > 1]
-    plain = [
-        s for s, n in zip(strides_of(result.shape).tolist(), result.shape, strict=True) if n > 1
-    ]
-    if offset == 0 and result.size == base.size and steps == plain:
-        return reshaped(result.shape, base.shape)
-    start = [int(i) for i in np.unravel_index(offset, base.shape)]
-    maps: dict[int, AxisMap] = {}
-    for j, (size, step) in enumerate(zip(result.shape, result.strides, strict=True)):
-        if size == 1 or step == 0:
-            continue
-        axis = _axis_of(step, size, start, base.shape, maps)
-        if axis is None:
-            return None
-        k = step // int(strides_of(base.shape)[axis])
-        maps[axis] = runs(j, [Run(0, size - 1, start[axis], k, start[axis], k)])
-    listed = [maps.get(i, fixed(start[i])) for i in range(base.ndim)]
-    return separable(result.shape, base.shape, listed)
-
-
-def _address(array: Array) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
-
-
-def _axis_of(
-    step: int, size: int, start: list[int], shape: Shape, taken: dict[int, AxisMap]
-) -> int | None:
-    for axis, stride in enumerate(strides_of(shape).tolist()):
-        if shape[axis] == 1 or step % stride or axis in taken:
-            continue
-        last = start[axis] + (step // stride) * (size - 1)
-        if 0 <= last < shape[axis]:
-            return axis
-    return None
-
-
-def move_edges(
-    session: Session, func: Any, args: Any, kwargs: Any, result: Any, part: int | None = None
-) -> list[Edge]:
-    """One edge per tracked operand, to be replayed on an index."""
-    slots: list[TrackedArray] = []
-    shaped = template(args, slots, [], False)
-    options = template({k: v for k, v in kwargs.items() if k != "dtype"}, slots, [], False)
-    return [
-        Edge(t.node_, partial(replay, func, shaped, options, None, i, t.data_.shape, part))
-        for i, t in enumerate(slots)
-    ]
-
-
 def moved(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """A rule for functions all of whose arrays are moved."""
+    slots: list[TrackedArray] = []
+    shaped = [laid_out(name, value, slots) for name, value in named(func, args)]
+    options = {name: laid_out(name, value, slots) for name, value in kwargs.items()}
+    return _replayed(session, func, args, kwargs, (shaped, options, slots))
+
+
+def moved_as_declared(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """As `moved`, for functions of which nobody knows what numbers are for."""
+    slots: list[TrackedArray] = []
+    shaped, options = arrays_slotted(list(args), slots), arrays_slotted(kwargs, slots)
+    return _replayed(session, func, args, kwargs, (shaped, options, slots))
+
+
+def block(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.block`: its lists say where arrays lie, and are none themselves."""
+    return moved(session, func, args, kwargs)
+
+
+def _replayed(session: Session, func: Any, args: Any, kwargs: Any, shown: Any) -> Any:
+    """Run a movement; its arrays are replayed on an index, one by one."""
     result = plain_call(func, args, kwargs)
-    op = func.__name__
-    if isinstance(result, tuple | list):
-        made = [
-            finish(session, part, move_edges(session, func, args, kwargs, part, i), op, args)
-            for i, part in enumerate(result)
+    shaped, options, slots = shown
+
+    def wrap(made: Any, part: int | None = None) -> Any:
+        edges = [
+            Edge(t.node_, partial(replay, func, shaped, options, None, i, t.data_.shape, part))
+            for i, t in enumerate(slots)
         ]
-        return type(result)(made)
-    return finish(session, result, move_edges(session, func, args, kwargs, result), op, args)
+        return finish(session, made, edges, func.__name__, args)
+
+    if isinstance(result, tuple | list):
+        return type(result)([wrap(made, part) for part, made in enumerate(result)])
+    return wrap(result)
 
 
 def in_order(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -225,12 +111,12 @@ def selecting(*selectors: str) -> Any:
         slots: list[TrackedArray] = []
         arrays: list[Any] = []
         options = {
-            k: template(v, slots, arrays, k in selectors)
+            k: template(v, arrays) if k in selectors else laid_out(k, v, slots)
             for k, v in bound.items()
-            if k not in ("out", "dtype")
+            if k != "out"
         }
-        by_values = any(type(v) is TrackedArray for k in selectors for v in [bound.get(k)])
-        held = session.hold(*arrays)
+        by_values = bool(tracked_in([bound[k] for k in selectors]))
+        held = session.hold(*map(given, arrays))
         edges = [
             Edge(
                 t.node_,
@@ -271,26 +157,24 @@ def along_axis(*selectors: str) -> Any:
             return general(session, func, args, kwargs)
         if bound.get("mode", "raise") != "raise":  # positions are bent into the array
             session.narrow(Reach.HERE)
-        options = {k: v for k, v in bound.items() if k not in (first, "axis", "out", "values")}
-        held = session.hold(*(v for v in options.values() if isinstance(v, np.ndarray)))
-        move = partial(axis_moved, func, options, held, result.shape, array.data_.shape, axis)
+        left_out = (first, "axis", "out", "values")
+        options = {k: own(v) for k, v in bound.items() if k not in left_out}
+        move = partial(axis_moved, func, options, result.shape, array.data_.shape, axis)
         return finish(session, result, [Edge(array.node_, move)], name_of(func), args)
 
     return rule
 
 
 def axis_moved(
-    func: Any, options: dict[str, Any], held: Held, shape: Shape, in_shape: Shape, axis: int | None
+    func: Any, options: dict[str, Any], shape: Shape, in_shape: Shape, axis: int | None
 ) -> Form:
     """Apply a movement to the positions of one axis; the other axes stay."""
     if axis is None:
         size = int(np.prod(in_shape, dtype=np.int64))
-        flat = axis_moved(func, options, held, (int(np.prod(shape)),), (size,), 0)
+        flat = axis_moved(func, options, (int(np.prod(shape)),), (size,), 0)
         inner = compose(flat, reshaped((size,), in_shape)) if in_shape != (size,) else flat
         return compose(reshaped(shape, flat.out_shape), inner) if len(shape) != 1 else inner
     axis = axis % len(in_shape)
-    safe = iter(held.arrays)
-    options = {k: next(safe) if isinstance(v, np.ndarray) else v for k, v in options.items()}
     extra = {"values": 0} if func is np.insert else {}
     one = func(index_of((in_shape[axis],)), **options, **extra, axis=0)
     maps = [
@@ -314,9 +198,8 @@ def roll(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array, shift, axis = lifted(session, bound["a"]), bound["shift"], bound["axis"]
     result = plain_call(func, args, kwargs)
     shape = array.data_.shape
-    if tracked_in([shift, axis]) or not shape:
-        edges = [all_cells(array, shape, doubt=name_of(func))]
-        return finish(session, result, steer(edges, [shift, axis], shape), "roll", args)
+    if not shape:
+        return finish(session, result, [same_cells(array, shape)], "roll", args)
     shifts, axes = np.broadcast_arrays(shift, 0 if axis is None else axis)
     total: dict[int, int] = {}
     for amount, where in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
@@ -351,7 +234,7 @@ def tile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     edges = []
     if type(array) is TrackedArray:
         edges.append(Edge(array.node_, partial(_tiled, result.shape, array.data_.shape)))
-    return finish(session, result, steer(edges, [bound["reps"]], result.shape), "tile", args)
+    return finish(session, result, edges, "tile", args)
 
 
 def _tiled(shape: Shape, in_shape: Shape) -> Form:
@@ -420,11 +303,11 @@ def pad(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     if bound.get("reflect_type", "even") == "odd":
         edge = all_cells(array, result.shape, doubt="numpy.pad with reflect_type='odd'")
         return finish(session, result, [edge], "pad", args)
-    given, ndim = raw(bound["pad_width"]), array.data_.ndim
-    if isinstance(given, dict):
-        given = [given.get(i, given.get(i - ndim, 0)) for i in range(ndim)]
-        given = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in given]
-    width = np.broadcast_to(np.asarray(given), (ndim, 2))
+    asked, ndim = bound["pad_width"], array.data_.ndim
+    if isinstance(asked, dict):
+        asked = [asked.get(i, asked.get(i - ndim, 0)) for i in range(ndim)]
+        asked = [(w, w) if np.ndim(w) == 0 else tuple(w) for w in asked]
+    width = np.broadcast_to(np.asarray(asked), (ndim, 2))
     if (
         mode in ("reflect", "symmetric", "wrap")
         and (np.array(array.data_.shape)[:, None] <= width).any()

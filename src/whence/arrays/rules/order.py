@@ -11,6 +11,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, everything, follow, pairs, separable, whole
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.memory import Array
+from whence.arrays.rules.arguments import own
 from whence.arrays.rules.base import (
     all_cells,
     axes_of,
@@ -24,7 +25,7 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.reduce import group_pairs, reduced
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import TrackedArray, tracked_in
 
 
 def lane_form(shape: Shape, axis: int) -> Form:
@@ -39,7 +40,7 @@ def sort(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array = bound["a"]
     result = plain_call(func, args, kwargs)
     axis, order = bound.get("axis", -1), bound.get("order")
-    again = partial(np.partition, kth=raw(bound["kth"])) if func is np.partition else None
+    again = partial(np.partition, kth=bound["kth"]) if func is np.partition else None
     edges = sort_edges(session, array.node_, array.data_, result.shape, axis, order, again)
     return finish(session, result, edges, name_of(func), args)
 
@@ -134,7 +135,7 @@ def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     if bound.get("overwrite_input"):  # what is left there is nobody's business
         args, kwargs = (), {k: v for k, v in bound.items() if k not in ("out", "overwrite_input")}
     result = plain_call(func, args, kwargs)
-    share = raw(bound.get("q", 0.5))
+    share = own(bound.get("q", 0.5))
     if func is np.percentile or func is np.nanpercentile:
         share = np.asarray(share) / 100
     op = name_of(func)

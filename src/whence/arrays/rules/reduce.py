@@ -23,6 +23,7 @@ from whence.arrays.forms import (
 )
 from whence.arrays.graph import Edge, Held
 from whence.arrays.memory import Array
+from whence.arrays.rules.arguments import given
 from whence.arrays.rules.base import (
     all_cells,
     axes_of,
@@ -85,11 +86,11 @@ def reduce_edges(
             chosen = Edge(array.node_, found, by_values=True, recipe=recipe)
             return [chosen, Edge(array.node_, rule, False)]
     if pick is not None:
-        held = session.hold(array.data_, np.asarray(result), raw(where) if masked else True)
+        held = session.hold(array.data_, np.asarray(result), given(where) if masked else True)
         chosen = Edge(array.node_, partial(winner, held, axes, shape), by_values=True)
         return [chosen, Edge(array.node_, rule, False), *steering]
     if masked:
-        held = session.hold(raw(where))
+        held = session.hold(given(where))
         filtered = partial(_only_where, rule, held, in_shape)
         return [Edge(array.node_, filtered, by_values=True), *steering]
     return [Edge(array.node_, rule)]
@@ -182,11 +183,13 @@ def reduction(pick: Pick | None = None, nan: bool = False) -> Any:
         if type(array) is TrackedArray:
             frozen = TrackedArray(array.data_, nodes[id(array)], session)
             options = {k: v for k, v in bound.items() if k != first}
+            lane = _lane(array, result, bound)
             if nan and array.data_.dtype.kind in "fc":
-                options["where"] = ~np.isnan(array.data_)
-            edges = reduce_edges(session, frozen, result, options, pick)
+                where = options.get("where", np._NoValue)
+                options["where"] = _not_nan(array.data_, raw(where))
+                edges = [same_cells_in(w, lane, array.data_.shape) for w in tracked_in(where)]
+            edges += reduce_edges(session, frozen, result, options, pick)
             if nan:
-                lane = _lane(array, result, bound)
                 edges.append(Edge(nodes[id(array)], lane, False))
         edges += beside(array, bound, result)
         if out is not None:
@@ -194,6 +197,12 @@ def reduction(pick: Pick | None = None, nan: bool = False) -> Any:
         return finish(session, result, edges, name_of(func), args)
 
     return rule
+
+
+def _not_nan(array: Array, where: Any) -> Array:
+    """Which cells count, of those that a mask leaves in."""
+    found: Array = ~np.isnan(array)
+    return found if where is np._NoValue else found & where
 
 
 def _lane(array: TrackedArray, result: Any, bound: dict[str, Any]) -> Any:

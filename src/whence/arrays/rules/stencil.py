@@ -89,8 +89,6 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     size = np.shape(raw(y))[axis]
     for operand in (y, x):
         if type(operand) is not TrackedArray:
-            doubt = f"{name_of(func)} of a list"
-            edges += [all_cells(t, shape, doubt=doubt) for t in tracked_in(operand)]
             continue
         data = operand.data_
         rule: partial[Form]
@@ -162,8 +160,6 @@ def ediff1d(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if type(operand) is TrackedArray:
             at = 0 if key == "to_begin" else total - operand.data_.size
             edges.append(Edge(operand.node_, partial(_flat_part, total, operand.data_.shape, at)))
-        else:
-            edges += [all_cells(t, (total,), doubt=f"{key} as a list") for t in tracked_in(operand)]
     return finish(session, result, edges, name_of(func), args)
 
 
@@ -205,7 +201,7 @@ def gradient(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         return unknown(session, func, args, kwargs)
     result = plain_call(func, args, kwargs)
     shape = array.data_.shape
-    axes = axes_of(axis, len(shape))
+    axes = axis if isinstance(axis, tuple | list) else axes_of(axis, len(shape))
     parts = result if isinstance(result, tuple | list) else (result,)
     made = [
         finish(session, part, [Edge(array.node_, partial(_sloped, shape, along))], "gradient", args)
@@ -215,7 +211,7 @@ def gradient(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _sloped(shape: Shape, axis: int) -> Form:
-    n = shape[axis]
+    axis, n = axis % len(shape), shape[axis]
     ends = [Run(0, 0, 0, 0, 1, 0), Run(n - 1, n - 1, n - 2, 0, n - 1, 0)]
     inner = [[Run(1, n - 2, d, 1, d, 1)] if n > 2 else [] for d in (-1, 1)]
     forms = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import EachCell, Edge, Held, Node, lined_up
 from whence.arrays.memory import Array
+from whence.arrays.rules.arguments import as_array, given, own, settled
 from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
 from whence.arrays.rules.reduce import (
     Pick,
@@ -52,11 +53,14 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
         )
     plain, operands, loose = [], [], False
     for operand in inputs:
-        if type(operand) is TrackedArray:
+        kind = type(operand)
+        if kind is TrackedArray:
             node = operand.node_
             operands.append(node)
             loose = loose or node.loose
             plain.append(operand.data_)
+        elif kind is list or kind is tuple:
+            return _other(session, ufunc, method, inputs, kwargs)
         else:
             plain.append(operand)
     result = ufunc(*plain)
@@ -78,29 +82,22 @@ def _others_turn(inputs: tuple[Any, ...]) -> bool:
 def _other(
     session: Session, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    match method:
-        case "__call__" if ufunc.signature is not None:
-            from whence.arrays.rules.linear import gufunc
+    rule = _METHODS.get(method)
+    return NotImplemented if rule is None else rule(session, ufunc, inputs, kwargs)
 
-            return gufunc(session, ufunc, inputs, kwargs)
-        case "__call__" if "out" in kwargs or "where" in kwargs:
-            return _call_out(session, ufunc, inputs, kwargs)
-        case "__call__" if ufunc in CHOICES:
-            return _choice(session, ufunc, inputs, kwargs)
-        case "__call__":
-            return _wrap(session, ufunc, inputs, ufunc(*[raw(x) for x in inputs], **kwargs))
-        case "reduce":
-            return _reduce(session, ufunc, inputs, kwargs)
-        case "accumulate":
-            return _accumulate(session, ufunc, inputs, kwargs)
-        case "outer":
-            return _outer(session, ufunc, inputs, kwargs)
-        case "reduceat":
-            return _reduceat(session, ufunc, inputs, kwargs)
-        case "at":
-            return _at(session, ufunc, inputs)
-        case _:
-            return NotImplemented
+
+def _called(
+    session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if ufunc.signature is not None:
+        from whence.arrays.rules.linear import gufunc
+
+        return gufunc(session, ufunc, inputs, kwargs)
+    if "out" in kwargs or "where" in kwargs:
+        return _call_out(session, ufunc, inputs, kwargs)
+    if ufunc in CHOICES:
+        return _choice(session, ufunc, inputs, kwargs)
+    return _wrap(session, ufunc, inputs, ufunc(*[raw(x) for x in inputs], **kwargs))
 
 
 def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Any) -> Any:
@@ -281,7 +278,7 @@ def _edges(ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]
 
 
 def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> list[Edge]:
-    held = session.hold(raw(where))
+    held = session.hold(given(where))
     cut = [
         Edge(e.parent, partial(_where_form, e, held, shape, True), e.contributing, True, e.doubt)
         for e in edges
@@ -291,9 +288,8 @@ def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> li
 
 def _kept(session: Session, node: Node, where: Any, shape: Shape) -> Edge:
     whole = Edge(node, partial(identity, shape))
-    return Edge(
-        node, partial(_where_form, whole, session.hold(raw(where)), shape, False), True, True
-    )
+    held = session.hold(given(where))
+    return Edge(node, partial(_where_form, whole, held, shape, False), True, True)
 
 
 def _where_form(edge: Edge, held: Held, shape: Shape, wanted: bool) -> Form:
@@ -378,10 +374,9 @@ def _reduceat(
     op = f"{ufunc.__name__}.reduceat"
     edges = []
     if node is not None:
-        held = session.hold(np.array(raw(indices)))
-        rule = partial(segments, held, result.shape, node.shape, axis)
+        rule = partial(segments, Held(own(indices)), result.shape, node.shape, axis)
         doubt = f"{op}, which picks one of a segment" if ufunc in CHOICES else ""
-        edges.append(Edge(node, rule, doubt=doubt))
+        edges.append(Edge(node, rule, by_values=bool(tracked_in(indices)), doubt=doubt))
     edges += [same_for(t, result.shape) for t in tracked_in(indices)]
     if out is not None:
         return store(session, out, result, edges, op, inputs)
@@ -395,9 +390,9 @@ def same_for(operand: TrackedArray, shape: Shape) -> Edge:
     return all_cells(operand, shape, False)
 
 
-def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
+def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], _: dict[str, Any]) -> None:
     """`ufunc.at(target, key, value)`: the target keeps its cells and gains those of the value."""
-    target, key = inputs[0], inputs[1]
+    target, key, *values = inputs
     session.before_write(raw(target))
     ufunc.at(*raw(inputs))
     if type(target) is not TrackedArray:
@@ -409,8 +404,8 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
     edges = [Edge(target.node_, partial(identity, shape), doubt=doubt)]
     if session.left and has_untracked(inputs[1:]):
         edges += session.tainted(shape)
-    held = session.hold(*(raw(key) if isinstance(key, tuple) else (raw(key),)))
-    for value in inputs[2:]:
+    held = session.hold(*map(given, key if isinstance(key, tuple) else (key,)))
+    for value in map(as_array, values):
         if type(value) is TrackedArray:
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
             edges.append(Edge(value.node_, rule, by_values=True, doubt=doubt))
@@ -425,3 +420,13 @@ def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
     target = positions(shape)[key]
     source = np.broadcast_to(positions(in_shape), target.shape)
     return pairs(shape, in_shape, target.reshape(-1), source.reshape(-1))
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": settled(_called, ("x1", "x2")),
+    "reduce": settled(_reduce, ("array", "axis", "dtype", "out", "keepdims", "initial", "where")),
+    "accumulate": settled(_accumulate, ("array", "axis", "dtype", "out")),
+    "outer": settled(_outer, ("a", "b")),
+    "reduceat": settled(_reduceat, ("array", "indices", "axis", "dtype", "out")),
+    "at": _at,
+}
