@@ -57,7 +57,7 @@ class Session:
         self.steering: list[Node] = []
 
     def hold(self, *arrays: Any) -> Held:
-        """Keep values for a rule; they are copied before they change."""
+        """Keep values of tracked arrays for a rule; they are copied before they change."""
         held = Held(*arrays)
         if self.lasting:
             held.keep(lambda array: True)

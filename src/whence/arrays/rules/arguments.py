@@ -54,13 +54,16 @@ def parameters(func: Callable[..., Any]) -> tuple[str, ...]:
         listed = inspect.signature(func).parameters.values()
     except (TypeError, ValueError):
         return tuple(_UNTOLD.get(getattr(func, "__name__", ""), "").split())
-    by_name = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(p.name for p in listed if p.kind not in (*by_name, inspect.Parameter.VAR_KEYWORD))
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(p.name for p in listed if p.kind in positional)
 
 
 def named(func: Callable[..., Any], args: Sequence[Any]) -> list[tuple[str, Any]]:
     """Positional arguments with their names."""
-    names = parameters(func)
+    return _named(parameters(func), args)
+
+
+def _named(names: Sequence[str], args: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(names[i] if i < len(names) else "", value) for i, value in enumerate(args)]
 
 
@@ -77,13 +80,12 @@ def settled(rule: FunctionRule, names: tuple[str, ...]) -> FunctionRule:
             if len(args) <= len(watched) and not (kwargs and _any_unsettled(kwargs)):
                 return rule(session, func, args, kwargs)
         deciding: list[Node] = []
-        given = [_settle(names[i] if i < len(names) else "", v, deciding)
-                 for i, v in enumerate(args)]  # fmt: skip
-        options = {name: _settle(name, value, deciding) for name, value in kwargs.items()}
+        args = tuple(_settle(name, value, deciding) for name, value in _named(names, args))
+        kwargs = {name: _settle(name, value, deciding) for name, value in kwargs.items()}
         if not deciding:
-            return rule(session, func, tuple(given), options)
+            return rule(session, func, args, kwargs)
         with decided_by(session, deciding):
-            return rule(session, func, tuple(given), options)
+            return rule(session, func, args, kwargs)
 
     return call
 
