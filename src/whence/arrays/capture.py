@@ -356,11 +356,7 @@ def with_steering(node: Node, session: Session) -> Node:
     shape = node.shape
     looked = list({id(n): n for n in session.steering}.values())
     edges = [Edge(n, partial(everything, shape, n.shape), False) for n in looked]
-    gone = {(id(n), op): n for n, op in session.left}
-    edges += [
-        Edge(n, partial(everything, shape, n.shape), False, doubt=f"a value left through {op}")
-        for (_, op), n in gone.items()
-    ]
+    edges += session.tainted(shape, contributing=False)
     return Node(shape, [Edge(node, partial(identity, shape)), *edges], node.op)
 
 

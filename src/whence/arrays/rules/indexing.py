@@ -142,9 +142,9 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     held = Held(*(a.copy() for a in arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
-    if setter is operator.setitem and _is_simple(session, key, source, shape):
+    if setter is operator.setitem and _is_simple(key, source, shape):
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
-        node = source.node_ if type(source) is TrackedArray else None
+        node = source.node_ if type(source) is TrackedArray else session.pool()
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
         keys = [k.node_ for k in tracked_in(key)]
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
@@ -184,9 +184,12 @@ def _is_one(value: Any) -> bool:
     return bool(np.size(raw(value)) == 1)
 
 
-def _is_simple(session: Session, key: Any, source: Any, shape: Shape) -> bool:
-    """Whether a write can go to the log: written cells come from the source, and keys steer all."""
-    if session.left or isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
+def _is_simple(key: Any, source: Any, shape: Shape) -> bool:
+    """Whether a write can go to the log: written cells come from the source, and keys steer all.
+
+    What left has a say in all results, so that it need not be noted as a key.
+    """
+    if isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
         return False
     return type(source) is TrackedArray or not tracked_in(source)
 
