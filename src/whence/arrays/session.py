@@ -36,11 +36,11 @@ class Session:
     """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
     `frames` says that the arrays are columns of pandas frames, `counted` that their rows were
-    counted, `changed` that an input was written to, `reach` how far what was done tells about
-    other sizes.
+    counted, `changed` that an input was written to, `numbers` that there are numbers of Python,
+    `over` that the call has ended, `reach` how far what was done tells about other sizes.
     """
 
-    lasting = frames = counted = changed = False
+    lasting = frames = counted = changed = numbers = over = False
     reach = Reach.FAR
     _pool: Node | None = None
     _pooled = 0

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Ints, Shape
-from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
+from whence.arrays.forms import (
+    AxisMap,
+    Form,
+    Gather,
+    Run,
+    fixed,
+    gathered,
+    pairs,
+    runs,
+    separable,
+)
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.base import (
     all_cells,
@@ -20,6 +30,7 @@ from whence.arrays.rules.base import (
     name_of,
     plain_call,
     positions,
+    python,
     same_cells,
     shape_of,
 )
@@ -34,8 +45,8 @@ def get(array: TrackedArray, key: Any) -> Any:
     plain = raw(key)
     result = array.data_[plain]
     session = array.session_
-    if not hasattr(result, "shape"):  # an item of an object array
-        result = np.asarray(result, dtype=object)
+    if array.data_.dtype == object and picks_item(plain, array.data_.shape):
+        return _item(array, key, result)
     _note_bounds(session, plain, array.data_.shape)
     arrays: list[Any] = []
     shaped = template(key, [], arrays, True)
@@ -54,6 +65,26 @@ def get(array: TrackedArray, key: Any) -> Any:
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
     return finish(session, result, edges, "index", (array, key))
+
+
+def picks_item(key: Any, shape: Shape) -> bool:
+    """Whether a key names one cell: an array of objects then gives and takes the object itself."""
+    return not isinstance(np.broadcast_to(np.False_, shape)[key], np.ndarray)
+
+
+def _item(array: TrackedArray, key: Any, item: Any) -> Any:
+    """An object out of an array of objects; if it is an array, all of it is from that cell."""
+    session, in_shape = array.session_, array.data_.shape
+    doubt = "an array taken out of an array of objects" if isinstance(item, np.ndarray) else ""
+    shape = item.shape if isinstance(item, np.ndarray) else ()
+    edges = [Edge(array.node_, partial(_from_cell, raw(key), shape, in_shape), doubt=doubt)]
+    edges += [key_edge(k, shape) for k in tracked_in(key)]
+    made = finish if isinstance(item, np.ndarray | np.generic) else python
+    return made(session, item, edges, "index", (array, key))
+
+
+def _from_cell(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    return Gather(shape, in_shape, np.full(shape, positions(in_shape)[key], dtype=np.int64))
 
 
 def _note_bounds(session: Session, key: Any, shape: Shape) -> None:
@@ -142,7 +173,8 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     held = Held(*(a.copy() for a in arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
-    if setter is operator.setitem and _is_simple(key, source, shape):
+    whole = _is_whole(array, raw(key), source) and setter is operator.setitem
+    if setter is operator.setitem and not whole and _is_simple(key, source, shape):
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
         node = source.node_ if type(source) is TrackedArray else session.pool()
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
@@ -158,14 +190,18 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     kept = partial(_untouched, setter, shaped, held, shape)
     by_values = any(type(k) is TrackedArray for k in tracked_in(key))
     edges = [Edge(array.node_, kept, by_values=by_values)]
-    if type(source) is TrackedArray:
+    if whole:
+        rule = partial(_into_cell, raw(key), shape, source.data_.shape)
+        edges.append(Edge(source.node_, rule, doubt="an array put into an array of objects"))
+    elif type(source) is TrackedArray:
         rule = partial(_written, setter, shaped, held, shape, source.data_.shape)
         edges.append(Edge(source.node_, rule, by_values=by_values))
     elif isinstance(source, list | tuple):
         edges += [all_cells(t, shape, doubt=f"{op} of a list") for t in tracked_in(source)]
     if session.left and (type(source) is not TrackedArray or has_untracked(key)):
         edges += session.tainted(shape)
-    aligned = setter is not np.place and (setter is not operator.setitem or _is_one(source))
+    packed = setter is operator.setitem or setter is put_flat
+    aligned = setter is not np.place and (not packed or _is_one(source))
     edges += [
         same_cells(k, shape, False)
         if aligned and _is_mask(k, shape)
@@ -175,6 +211,11 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
 
 
+def put_flat(target: Any, key: Any, value: Any) -> None:
+    """`a.flat[key] = value`: the value goes round until all cells have one."""
+    target.flat[key] = value
+
+
 def _is_mask(key: TrackedArray, shape: Shape) -> bool:
     return bool(key.data_.dtype.kind == "b" and key.data_.shape == shape)
 
@@ -182,6 +223,18 @@ def _is_mask(key: TrackedArray, shape: Shape) -> bool:
 def _is_one(value: Any) -> bool:
     """Whether a value is the same for all cells: else a mask says which of its cells goes where."""
     return bool(np.size(raw(value)) == 1)
+
+
+def _is_whole(array: TrackedArray, key: Any, source: Any) -> bool:
+    """Whether an array becomes an item of an array of objects."""
+    if array.data_.dtype != object or type(source) is not TrackedArray or source.scalar_:
+        return False
+    return picks_item(key, array.data_.shape)
+
+
+def _into_cell(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    source = positions(in_shape).reshape(-1)
+    return pairs(shape, in_shape, np.full(source.shape, positions(shape)[key]), source)
 
 
 def _is_simple(key: Any, source: Any, shape: Shape) -> bool:
