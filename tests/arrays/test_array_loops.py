@@ -9,6 +9,7 @@ from array_oracle import matrix
 
 import whence.arrays as wa
 from whence.arrays.annotated import annotated_array, read
+from whence.arrays.graph import ordered
 from whence.arrays.writes import Written
 
 
@@ -268,3 +269,24 @@ def test_held_values_are_not_watched_twice() -> None:
     seen: list[int] = []
     loop(np.arange(30.0))
     assert max(seen) <= 1
+
+
+def half_of_each_that_left(x: Any) -> Any:
+    out = np.zeros(len(x))
+    for k in range(len(x)):
+        out[k] = float(x[k]) / 2
+    return out
+
+
+def test_values_that_leave_one_by_one_make_a_graph_that_grows_with_them() -> None:
+    sizes = []
+    for n in (50, 100):
+        function = wa.track(half_of_each_that_left)
+        function(np.arange(float(n)))
+        nodes = ordered(function.last.node)
+        sizes.append(sum(len(node.edges) for node in nodes))
+        assert function.last.grade == "superset"
+        assert function.last.backward(0)["x"][0].tolist() == [0]
+        assert function.last.backward(n - 1)["x"][0].tolist() == list(range(n))
+        assert function.last.notes == ("a value left through float()",)
+    assert sizes[1] < 2.2 * sizes[0]

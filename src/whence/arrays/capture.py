@@ -16,12 +16,12 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import everything, identity
-from whence.arrays.graph import Edge, Input, Node, leaves
+from whence.arrays.graph import KEPT, Edge, Input, Node, leaves
 from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, tracked_in
 from whence.errors import ArrayError
 
 _arrays: dict[int, _Known] = {}
@@ -185,6 +185,7 @@ class TrackedFunction:
         try:
             result = self.function(*own_args, **own_kwargs)
         finally:
+            call.over = True
             creation.current.reset(token)
             creation.leave()
         plain = call.hand_out(result)
@@ -283,10 +284,14 @@ class Call(Session):
         """Plain results in place of tracked ones; each gets its provenance."""
         kind = type(result)
         if kind is TrackedArray:
-            if result.session_ is not self:  # of a call around this one
-                return result
-            data = result.data_[()] if result.scalar_ else result.data_
-            self._answer(data, result.node_, path)
+            node = result.node_
+            if result.session_ is not self:
+                if not result.session_.over:  # of a call around this one, or of the prompt
+                    return result
+                kept = Edge(node, partial(identity, node.shape), doubt=KEPT)
+                node = Node(node.shape, [kept], "kept")
+            data = bare(result)
+            self._answer(data, node, path)
             return data
         if kind is list or (isinstance(result, tuple) and not hasattr(result, "_fields")):
             return kind(self.hand_out(r, f"{path}[{i}]") for i, r in enumerate(result))
@@ -305,11 +310,13 @@ class Call(Session):
         for number in itertools.count():
             creation.enter()
             token = creation.current.set(self)
+            self.over = False
             try:
                 value = values.send(sent)
             except StopIteration as end:
                 return end.value
             finally:
+                self.over = True
                 creation.current.reset(token)
                 creation.leave()
             plain = self.hand_out(value, f"{path}[{number}]")
@@ -356,11 +363,7 @@ def with_steering(node: Node, session: Session) -> Node:
     shape = node.shape
     looked = list({id(n): n for n in session.steering}.values())
     edges = [Edge(n, partial(everything, shape, n.shape), False) for n in looked]
-    gone = {(id(n), op): n for n, op in session.left}
-    edges += [
-        Edge(n, partial(everything, shape, n.shape), False, doubt=f"a value left through {op}")
-        for (_, op), n in gone.items()
-    ]
+    edges += session.tainted(shape, contributing=False)
     return Node(shape, [Edge(node, partial(identity, shape)), *edges], node.op)
 
 

@@ -57,8 +57,10 @@ class Layout(NamedTuple):
     def address(self, cells: Ints) -> Ints:
         """The addresses of some cells, given by flat position."""
         out = np.full(cells.shape, self.start, dtype=np.int64)
-        for index, stride in zip(np.unravel_index(cells, self.shape), self.strides, strict=True):
-            out += index * stride
+        if self.shape:  # NumPy does not take the position in no axes apart
+            indices = np.unravel_index(cells, self.shape)
+            for index, stride in zip(indices, self.strides, strict=True):
+                out += index * stride
         return out
 
     def cells_at(self, addresses: Ints) -> Ints:

@@ -36,13 +36,16 @@ class Session:
     """One tracked call, or interactive use (`lasting`: held values are copied at once).
 
     `frames` says that the arrays are columns of pandas frames, `counted` that their rows were
-    counted, `changed` that an input was written to, `reach` how far what was done tells about
-    other sizes, `deciding` which arrays were given as options of the function that runs.
+    counted, `changed` that an input was written to, `numbers` that there are numbers of Python,
+    `over` that the call has ended, `reach` how far what was done tells about other sizes,
+    `deciding` which arrays were given as options of the function that runs.
     """
 
-    lasting = frames = counted = changed = False
+    lasting = frames = counted = changed = numbers = over = False
     reach = Reach.FAR
     deciding: tuple[Node, ...] = ()
+    _pool: Node | None = None
+    _pooled = 0
 
     def __init__(
         self, lasting: bool = False, packages: frozenset[str] = frozenset(), frames: bool = False
@@ -84,12 +87,29 @@ class Session:
         """A value left NumPy: what is made of untracked values from now on may hold it."""
         self.left.append((node, operation))
 
-    def tainted(self, shape: tuple[int, ...]) -> list[Edge]:
-        """Edges for a result that used untracked values after some had left."""
-        return [
-            Edge(node, partial(everything, shape, node.shape), doubt=f"a value left through {op}")
-            for node, op in self.left
-        ]
+    def pool(self) -> Node | None:
+        """One node for all values that left until now; it stands on the one before it."""
+        new = dict.fromkeys(self.left[self._pooled :])
+        if new:
+            edges = [
+                Edge(node, partial(everything, (), node.shape), doubt=f"a value left through {op}")
+                for node, op in new
+            ]
+            if self._pool is not None:
+                edges.append(Edge(self._pool, partial(identity, ())))
+            self._pool, self._pooled = Node((), edges, "values that left"), len(self.left)
+        return self._pool
+
+    def tainted(self, shape: tuple[int, ...], contributing: bool = True) -> list[Edge]:
+        """The edge for a result that used untracked values after some had left, if any had."""
+        pool = self.pool()
+        return [] if pool is None else [Edge(pool, partial(everything, shape, ()), contributing)]
+
+    def forget(self) -> None:
+        """Begin anew with branches and values that left."""
+        self.steering.clear()
+        self.left.clear()
+        self._pool, self._pooled = None, 0
 
     def decided(self, shape: tuple[int, ...]) -> list[Edge]:
         """Edges from the options of the function that runs: their values said how."""

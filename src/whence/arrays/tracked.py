@@ -12,12 +12,14 @@ from whence.arrays.memory import Array
 from whence.arrays.session import Reach, Session
 
 FunctionRule = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
+PYTHON = 2  # a `scalar_` that is an object of Python, not a scalar of NumPy
 
 
 class Hooks:
     """What tracked arrays call; the rules fill it in when they are imported."""
 
-    __slots__ = ("get", "method", "put", "set_part", "set_shape", "unknown")
+    __slots__ = ("flat", "get", "method", "put", "set_part", "set_shape", "unknown")
+    flat: type
     get: Callable[..., Any]
     method: Callable[..., Any]
     put: Callable[..., Any]
@@ -31,13 +33,16 @@ RULES: dict[Callable[..., Any], FunctionRule] = {}
 
 
 class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """A stand-in for `data_`; every way out of NumPy goes through a method here, so it is seen."""
+    """A stand-in for `data_`; every way out of NumPy goes through a method here, so it is seen.
+
+    `scalar_` says that it stands for the one item of `data_`: as a scalar of NumPy, or `PYTHON`.
+    """
 
     __slots__ = ("__weakref__", "data_", "node_", "scalar_", "session_")
     __array_priority__ = 1000.0
     _typ = "npy_extension"  # pandas then asks `to_numpy` what to put into a frame
 
-    def __init__(self, data: Array, node: Node, session: Session, scalar: bool = False) -> None:
+    def __init__(self, data: Array, node: Node, session: Session, scalar: int = False) -> None:
         self.data_, self.node_, self.session_, self.scalar_ = data, node, session, scalar
 
     # NumPy's protocols
@@ -47,6 +52,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
+        if len(types) > 1 and hooks.flat in types:
+            return NotImplemented  # it gives its array instead
         return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -60,6 +67,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return bool(self.data_)
 
     def __len__(self) -> int:
+        if self.scalar_:
+            return int(self._tell(len, "len()"))
         self._look_at_shape()
         return len(self.data_)
 
@@ -74,6 +83,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
             self.session_.steering.append(self.node_)
 
     def __contains__(self, item: Any) -> bool:
+        if self.scalar_:
+            return bool(self._tell(lambda value: raw(item) in value, "in"))
         return bool((self == item).any())
 
     def __float__(self) -> float:
@@ -94,10 +105,10 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return str(self._leave("str()"))
 
     def __copy__(self) -> Any:
-        return self.copy()
+        return self if self.scalar_ else self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy()
+        return self.__copy__()
 
     def __repr__(self) -> str:
         return f"tracked({np.array_repr(self.data_)})"
@@ -109,8 +120,13 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._leave("pickle").__reduce__()
 
     def _leave(self, operation: str) -> Any:
+        return self._tell(lambda value: value, operation)
+
+    def _tell(self, question: Callable[[Any], Any], operation: str) -> Any:
+        """What a question to the plain value gives; one that raises lets nothing out."""
+        found = question(bare(self))
         self.session_.escape(self.node_, operation)
-        return self.data_[()] if self.scalar_ else self.data_
+        return found
 
     def __getattr__(self, name: str) -> Any:
         """Methods of ndarray: known ones run as functions, others let the values leave."""
@@ -121,12 +137,16 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     # indexing
 
     def __getitem__(self, key: Any) -> Any:
+        if self.scalar_ == PYTHON:
+            return self._tell(lambda value: value[raw(key)], "[]")
         return hooks.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         hooks.put(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
+        if self.scalar_:
+            return iter(self._tell(list, "iter()"))
         if not self.data_.ndim:
             raise TypeError("iteration over a 0-d array")
         self.session_.narrow(Reach.BETWEEN)
@@ -189,13 +209,20 @@ def is_tracked(value: Any) -> bool:
     return type(value) is TrackedArray
 
 
+def bare(array: TrackedArray) -> Any:
+    """What a tracked array stands for: an array, a scalar of NumPy or an object of Python."""
+    if not array.scalar_:
+        return array.data_
+    return array.data_.item() if array.scalar_ == PYTHON else array.data_[()]
+
+
 def raw(value: Any) -> Any:
-    """Plain arrays in place of tracked ones, also inside tuples, lists, dicts and slices."""
+    """Plain values in place of tracked ones, also inside tuples, lists, dicts and slices."""
     kind = type(value)
     if kind is TrackedArray:
-        return value.data_
+        return value.data_ if not value.scalar_ else bare(value)
     if kind is tuple or kind is list:
-        return kind([item.data_ if type(item) is TrackedArray else raw(item) for item in value])
+        return kind([raw(item) for item in value])
     if kind is dict:
         return {key: raw(item) for key, item in value.items()}
     if kind is slice:

@@ -228,8 +228,7 @@ class Following:
         session = self.session
         if len(session.steering) + len(session.left) > _REMEMBERED:
             self._past = taken[0]
-            session.steering.clear()
-            session.left.clear()
+            session.forget()
 
 
 class _Dice:

@@ -10,11 +10,13 @@ import numpy as np
 from whence.arrays.rules import (
     bins,
     creation,
+    flat,
     indexing,
     joining,
     linear,
     methods,
     movement,
+    operators,
     order,
     reduce,
     stencil,
@@ -130,6 +132,7 @@ _serve("matrix", linear.transform,
 
 hooks.unknown = unknown
 TrackedArray.__array_ufunc__ = ufuncs.call
+operators.install()
 hooks.get, hooks.put = indexing.get, indexing.put
 hooks.method, hooks.set_shape = methods.method_of, methods.set_shape
-hooks.set_part = methods.set_part
+hooks.set_part, hooks.flat = methods.set_part, flat.Flat

@@ -14,9 +14,18 @@ from whence.arrays.forms import Form, everything, identity
 from whence.arrays.graph import Edge, Node, lined_up
 from whence.arrays.memory import Array, owner
 from whence.arrays.session import Reach, Session
-from whence.arrays.tracked import FunctionRule, TrackedArray, is_tracked, raw, tracked_in
+from whence.arrays.tracked import (
+    PYTHON,
+    FunctionRule,
+    TrackedArray,
+    is_tracked,
+    raw,
+    tracked_in,
+)
 
 Function = Callable[..., Any]
+_NUMBERS = (bool, int, float, complex)
+_HOLDERS = (list, tuple, dict, set, type(None))
 
 
 def finish(
@@ -38,6 +47,23 @@ def finish(
     if not scalar and (data.base is not None or _is_operand(data, args)):
         link_views(session, made, args)
     return made
+
+
+def python(
+    session: Session, value: Any, edges: list[Edge], op: str, args: Sequence[Any] = ()
+) -> Any:
+    """Wrap an object of Python: NumPy and Python take it for one, so it does not make types wider.
+
+    What holds others, such as a list, is handed out as it is; so is None, which code asks for.
+    """
+    if isinstance(value, _HOLDERS):
+        session.escape(Node((), edges, op), op)
+        return value
+    if session.left and has_untracked(args):
+        edges = [*edges, *session.tainted(())]
+    session.numbers = True
+    data = np.asarray(value, dtype=None if isinstance(value, _NUMBERS) else object)
+    return TrackedArray(data, Node((), edges, op), session, PYTHON)
 
 
 def _is_operand(data: Array, args: Sequence[Any]) -> bool:
@@ -197,6 +223,36 @@ def store(
     return out
 
 
+def writing_out(session: Session, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+    """The function itself, after what its `out=` overwrites has been kept for those who need it."""
+    if (target := one_out(out)) is not None:
+        session.before_write(raw(target))
+    return plain_call(func, args, kwargs)
+
+
+def frozen(session: Session, operand: Any, outs: Sequence[Any]) -> Any:
+    """An operand that is written over keeps its node for the edges, and its values for a choice."""
+    if type(operand) is TrackedArray and any(
+        o is not None and np.may_share_memory(raw(o), operand.data_) for o in outs
+    ):
+        return TrackedArray(operand.data_.copy(), operand.node_, session)
+    return operand
+
+
+def finish_out(
+    session: Session, result: Any, edges: list[Edge], op: str, args: Sequence[Any], out: Any
+) -> Any:
+    """`finish`, or `store` where an `out=` was given."""
+    if (target := one_out(out)) is None:
+        return finish(session, result, edges, op, args)
+    return store(session, target, result, edges, op, args)
+
+
+def one_out(out: Any) -> Any:
+    """The array that `out=` names; a ufunc has it in a tuple."""
+    return out[0] if isinstance(out, tuple) else out
+
+
 def into_out(rule: FunctionRule) -> FunctionRule:
     """`out=` for a rule that knows nothing of it: what is made is put there."""
 
@@ -212,9 +268,12 @@ def into_out(rule: FunctionRule) -> FunctionRule:
         made = rule(session, func, args, kwargs)
         if out is None:
             return made
-        target = raw(out)
+        target, value = raw(out), raw(made)
         session.before_write(target)
-        np.copyto(target, raw(made), casting="unsafe")
+        if target.dtype == np.asarray(value).dtype and target.shape == np.shape(value):
+            target[...] = value
+        else:  # each function has its own rules for what fits
+            plain_call(func, args, {**kwargs, "out": target})
         edges = [Edge(made.node_, partial(identity, target.shape))] if is_tracked(made) else []
         return store(session, out, target, edges, name_of(func), (made,))
 

@@ -22,6 +22,7 @@ from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge
 from whence.arrays.rules.arguments import parameters, settled, stacked
 from whence.arrays.rules.base import finish, same_cells
+from whence.arrays.rules.flat import Flat
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
@@ -53,6 +54,8 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     def convert(*args: Any, **kwargs: Any) -> Any:
         if not _served(sys._getframe(1)):
             return original(*args, **kwargs)
+        if args and type(args[0]) is Flat:
+            args = (args[0].copy(), *args[1:])
         if args and _in_frames():
             args = (_taken_out(args[0]), *args[1:])
         if args and type(args[0]) is TrackedArray:
@@ -79,7 +82,7 @@ def _taken_out(value: Any) -> Any:
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     array = args[0]
-    result = original(array.data_, *raw(args[1:]), **raw(kwargs))
+    result = original(*raw(args), **raw(kwargs))
     if result is array.data_:
         return array
     if result.shape == array.data_.shape:

@@ -25,8 +25,9 @@ def unknown(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     op = name_of(func)
     if isinstance(result, tuple | list):
         made = [_superset(session, part, operands, op, args) for part in result]
-        return type(result)(made) if type(result) in (tuple, list) else tuple(made)
+        return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
     small = sum(t.data_.size for t in operands) <= ANNOTATED_LIMIT and _simple(result)
+    small = small and not _calls_back([args, kwargs])
     same = len(before) == len(operands) and all(
         np.array_equal(a, t.data_, equal_nan=a.dtype.kind in "fc")
         for a, t in zip(before, operands, strict=True)
@@ -40,6 +41,15 @@ def unknown(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if found.looked:
             edges.append(all_cells(operand, np.shape(result), False))
     return finish(session, result, edges, op, args)
+
+
+def _calls_back(value: Any) -> bool:
+    """Whether a function is among the arguments: what it does must not be done twice."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(_calls_back(item) for item in value)
+    return callable(value) and not isinstance(value, type | np.ufunc)
 
 
 def _as_is(form: Any) -> Any:

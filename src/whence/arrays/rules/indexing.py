@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Ints, Shape
-from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, follow, gathered, runs, separable
+from whence.arrays.forms import (
+    AxisMap,
+    Form,
+    Gather,
+    Run,
+    fixed,
+    follow,
+    gathered,
+    pairs,
+    runs,
+    separable,
+)
 from whence.arrays.graph import Edge, Held, Node
 from whence.arrays.rules.arguments import as_array, decided_by, given, own
 from whence.arrays.rules.base import (
@@ -21,6 +32,7 @@ from whence.arrays.rules.base import (
     name_of,
     plain_call,
     positions,
+    python,
     same_cells,
     shape_of,
 )
@@ -35,8 +47,8 @@ def get(array: TrackedArray, key: Any) -> Any:
     plain = raw(key)
     result = array.data_[plain]
     session = array.session_
-    if not hasattr(result, "shape"):  # an item of an object array
-        result = np.asarray(result, dtype=object)
+    if array.data_.dtype == object and picks_item(plain, array.data_.shape):
+        return _item(array, key, result)
     in_shape, shape = array.data_.shape, shape_of(result)
     _note_bounds(session, plain, in_shape)
     steers = tracked_in(key)
@@ -58,6 +70,26 @@ def get(array: TrackedArray, key: Any) -> Any:
 def _field(shape: Shape, in_shape: Shape) -> Form:
     """A field of records; one that holds arrays adds axes at the end."""
     return separable(shape, in_shape, [follow(i, n) for i, n in enumerate(in_shape)])
+
+
+def picks_item(key: Any, shape: Shape) -> bool:
+    """Whether a key names one cell: an array of objects then gives and takes the object itself."""
+    return not isinstance(np.broadcast_to(np.False_, shape)[key], np.ndarray)
+
+
+def _item(array: TrackedArray, key: Any, item: Any) -> Any:
+    """An object out of an array of objects; if it is an array, all of it is from that cell."""
+    session, in_shape = array.session_, array.data_.shape
+    doubt = "an array taken out of an array of objects" if isinstance(item, np.ndarray) else ""
+    shape = item.shape if isinstance(item, np.ndarray) else ()
+    edges = [Edge(array.node_, partial(_from_cell, raw(key), shape, in_shape), doubt=doubt)]
+    edges += [key_edge(k, shape) for k in tracked_in(key)]
+    made = finish if isinstance(item, np.ndarray | np.generic) else python
+    return made(session, item, edges, "index", (array, key))
+
+
+def _from_cell(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    return Gather(shape, in_shape, np.full(shape, positions(in_shape)[key], dtype=np.int64))
 
 
 def _note_bounds(session: Session, key: Any, shape: Shape) -> None:
@@ -148,9 +180,10 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     held = Held(*map(own, arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
-    if setter is operator.setitem and _is_simple(session, key, source, shape):
+    whole = _is_whole(array, raw(key), source) and setter is operator.setitem
+    if setter is operator.setitem and not whole and _is_simple(key, source, shape):
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
-        node = source.node_ if type(source) is TrackedArray else None
+        node = source.node_ if type(source) is TrackedArray else session.pool()
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
         keys = [*(k.node_ for k in tracked_in(key)), *session.deciding]
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
@@ -164,7 +197,10 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     kept = partial(_untouched, setter, shaped, held, shape)
     by_values = any(type(k) is TrackedArray for k in tracked_in(key))
     edges = [Edge(array.node_, kept, by_values=by_values)]
-    if type(source) is TrackedArray:
+    if whole:
+        rule = partial(_into_cell, raw(key), shape, source.data_.shape)
+        edges.append(Edge(source.node_, rule, doubt="an array put into an array of objects"))
+    elif type(source) is TrackedArray:
         rule = partial(_written, setter, shaped, held, shape, source.data_.shape)
         edges.append(Edge(source.node_, rule, by_values=by_values))
     elif isinstance(source, list | tuple):
@@ -172,7 +208,8 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     if session.left and (type(source) is not TrackedArray or has_untracked(key)):
         edges += session.tainted(shape)
     edges += session.decided(shape)
-    aligned = setter is not np.place and (setter is not operator.setitem or _is_one(source))
+    packed = setter is operator.setitem or setter is put_flat
+    aligned = setter is not np.place and (not packed or _is_one(source))
     edges += [
         same_cells(k, shape, False)
         if aligned and _is_mask(k, shape)
@@ -180,6 +217,11 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         for k in tracked_in(key)
     ]
     session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
+
+
+def put_flat(target: Any, key: Any, value: Any) -> None:
+    """`a.flat[key] = value`: the value goes round until all cells have one."""
+    target.flat[key] = value
 
 
 def _is_mask(key: TrackedArray, shape: Shape) -> bool:
@@ -191,9 +233,24 @@ def _is_one(value: Any) -> bool:
     return bool(np.size(raw(value)) == 1)
 
 
-def _is_simple(session: Session, key: Any, source: Any, shape: Shape) -> bool:
-    """Whether a write can go to the log: written cells come from the source, and keys steer all."""
-    if session.left or isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
+def _is_whole(array: TrackedArray, key: Any, source: Any) -> bool:
+    """Whether an array becomes an item of an array of objects."""
+    if array.data_.dtype != object or type(source) is not TrackedArray or source.scalar_:
+        return False
+    return picks_item(key, array.data_.shape)
+
+
+def _into_cell(key: Any, shape: Shape, in_shape: Shape) -> Form:
+    source = positions(in_shape).reshape(-1)
+    return pairs(shape, in_shape, np.full(source.shape, positions(shape)[key]), source)
+
+
+def _is_simple(key: Any, source: Any, shape: Shape) -> bool:
+    """Whether a write can go to the log: written cells come from the source, and keys steer all.
+
+    What left has a say in all results, so that it need not be noted as a key.
+    """
+    if isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
         return False
     return type(source) is TrackedArray or not tracked_in(source)
 

@@ -27,11 +27,12 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    finish_out,
     into_out,
     name_of,
     plain_call,
     shape_of,
-    store,
+    writing_out,
 )
 from whence.arrays.rules.reduce import reduced
 from whence.arrays.session import Session
@@ -60,31 +61,25 @@ def edge(operand: TrackedArray, shape: Shape, axes: Axes) -> Edge:
 
 def product(session: Session, func: Any, args: Any, kwargs: Any, axes: list[Axes]) -> Any:
     """Run a product of the first arguments, whose axes follow the output as told."""
-    result = plain_call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+    result = writing_out(session, func, args, kwargs, kwargs.get("out"))
     shape = shape_of(result)
     edges = [
         edge(operand, shape, follows)
         for operand, follows in zip(args, axes, strict=False)
         if type(operand) is TrackedArray
     ]
-    out = kwargs.get("out")
-    out = out[0] if isinstance(out, tuple) else out
-    if out is not None:
-        session.before_write(raw(out))
-        raw(out)[...] = result
-        return store(session, out, result, edges, name_of(func), args)
-    return finish(session, result, edges, name_of(func), args)
+    return finish_out(session, result, edges, name_of(func), args, kwargs.get("out"))
 
 
 def gufunc(session: Session, ufunc: np.ufunc, inputs: Any, kwargs: dict[str, Any]) -> Any:
     """matmul, vecdot and kin; core dimensions by name from the signature."""
     if any(k in kwargs for k in ("axes", "axis", "keepdims")):
-        result = ufunc(*raw(inputs), **raw(kwargs))
+        result = writing_out(session, ufunc, inputs, kwargs, kwargs.get("out"))
         operands = tracked_in(list(inputs))
         edges = [
             all_cells(t, shape_of(result), doubt=f"{ufunc.__name__} with axes") for t in operands
         ]
-        return finish(session, result, edges, ufunc.__name__, inputs)
+        return finish_out(session, result, edges, ufunc.__name__, inputs, kwargs.get("out"))
     left, right = str(ufunc.signature).replace(" ", "").split("->")
     names = [part.strip("()").split(",") for part in left.split("),(")]
     out_names = [n for n in right.strip("()").split(",") if n]
@@ -150,18 +145,14 @@ def vdot(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def outer(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.outer`: both flattened, one per output axis."""
     bound = bind(func, args, kwargs)
-    result = plain_call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+    result = writing_out(session, func, args, kwargs, bound.get("out"))
     edges = []
     for axis, operand in enumerate((bound["a"], bound["b"])):
         if type(operand) is TrackedArray:
             shape = operand.data_.shape
             rule = partial(_one_axis, result.shape, shape, axis)
             edges.append(Edge(operand.node_, rule))
-    if bound.get("out") is not None:
-        session.before_write(raw(bound["out"]))
-        raw(bound["out"])[...] = result
-        return store(session, bound["out"], result, edges, name_of(func), args)
-    return finish(session, result, edges, name_of(func), args)
+    return finish_out(session, result, edges, name_of(func), args, bound.get("out"))
 
 
 def _one_axis(out_shape: Shape, in_shape: Shape, axis: int) -> Form:
@@ -268,8 +259,9 @@ def _kron_form(shape: Shape, in_shape: Shape, sizes: list[Shape], which: int) ->
 
 def multi_dot(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.linalg.multi_dot`: outer operands keep one axis, inner ones give all their cells."""
-    arrays = list(bind(func, args, kwargs)["arrays"])
-    result = plain_call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+    bound = bind(func, args, kwargs)
+    arrays = list(bound["arrays"])
+    result = writing_out(session, func, args, kwargs, bound.get("out"))
     shape = shape_of(result)
     edges = []
     last_axis = len(shape) - 1
@@ -282,7 +274,7 @@ def multi_dot(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if i == len(arrays) - 1 and operand.data_.ndim == 2:
             axes[1] = last_axis
         edges.append(edge(operand, shape, axes))
-    return finish(session, result, edges, name_of(func), arrays)
+    return finish_out(session, result, edges, name_of(func), arrays, bound["out"])
 
 
 _TERMS = {0: ((1, 2), (2, 1)), 1: ((2, 0), (0, 2)), 2: ((0, 1), (1, 0))}
@@ -349,17 +341,16 @@ def _cross_form(
 def transform(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Discrete Fourier transforms: each result cell from its whole lane (one or more axes)."""
     bound = bind(func, args, kwargs)
-    array = bound["a"]
-    result = plain_call(func, args, kwargs)
+    array, op = bound["a"], name_of(func)
+    result = writing_out(session, func, args, kwargs, bound.get("out"))
     lanes = bound.get("axes", bound.get("axis", -1))
     length = bound.get("n", bound.get("s"))
-    ndim = array.data_.ndim
+    axes = axes_of(lanes, array.data_.ndim)
+    follows: Axes = [None if i in axes else i for i in range(array.data_.ndim)]
+    edges = [edge(array, result.shape, follows)]
     if length is not None:
-        edges = [all_cells(array, result.shape, doubt=f"{name_of(func)} with a length")]
-        return finish(session, result, edges, name_of(func), args)
-    axes = axes_of(lanes, ndim)
-    follows: Axes = [None if i in axes else i for i in range(ndim)]
-    return finish(session, result, [edge(array, result.shape, follows)], name_of(func), args)
+        edges = [all_cells(array, result.shape, doubt=f"{op} with a length")]
+    return finish_out(session, result, edges, op, args, bound.get("out"))
 
 
 def matrices(exact: bool = True) -> Any:

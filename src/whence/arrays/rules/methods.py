@@ -12,9 +12,10 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge, Node
 from whence.arrays.rules.arguments import own
-from whence.arrays.rules.base import finish, steer
+from whence.arrays.rules.base import finish, python, same_cells, steer
+from whence.arrays.rules.flat import Flat, set_flat
 from whence.arrays.session import Reach
-from whence.arrays.tracked import TrackedArray, raw
+from whence.arrays.tracked import PYTHON, TrackedArray, bare, raw, tracked_in
 
 # methods that take the array as first argument of the function of the same meaning
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -26,8 +27,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "argmin",
         "argpartition",
         "argsort",
-        "clip",
-        "compress",
         "conj",
         "conjugate",
         "cumprod",
@@ -60,24 +59,24 @@ _LEAVING = frozenset(
 
 def method_of(array: TrackedArray, name: str) -> Any:
     """The method or attribute of that name."""
-    if name in _FUNCTIONS:
-        return partial(_FUNCTIONS[name], array)
-    own = _OWN.get(name)
-    if own is not None:
-        return partial(own, array)
-    computed = _ATTRIBUTES.get(name)
-    if computed is not None:
-        return computed(array)
-    if name in _DESCRIPTIVE:
-        array.session_.narrow(Reach.BETWEEN)
-        return getattr(array.data_, name)
-    if name in _LEAVING:
-        array.session_.escape(array.node_, f".{name}")
-        return getattr(array.data_, name)
-    if hasattr(array.data_, name):
-        array.session_.escape(array.node_, f".{name}")
-        return getattr(array.data_.copy(), name)
-    raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+    if array.scalar_ != PYTHON or name == "to_numpy":
+        if name in _FUNCTIONS:
+            return partial(_FUNCTIONS[name], array)
+        own = _OWN.get(name)
+        if own is not None:
+            return partial(own, array)
+        computed = _ATTRIBUTES.get(name)
+        if computed is not None:
+            return computed(array)
+        if name in _DESCRIPTIVE:
+            array.session_.narrow(Reach.BETWEEN)
+            return getattr(array.data_, name)
+        if name in _LEAVING:
+            array.session_.escape(array.node_, f".{name}")
+            return getattr(array.data_, name)
+    found = getattr(bare(array) if array.scalar_ else array.data_.copy(), name)
+    array.session_.escape(array.node_, f".{name}")
+    return found
 
 
 def set_shape(array: TrackedArray, shape: Any) -> None:
@@ -97,11 +96,11 @@ def _same(array: TrackedArray, result: Any, op: str) -> Any:
 
 
 def _copy(array: TrackedArray, order: Any = "C") -> Any:
-    return _same(array, array.data_.copy(order), "copy")
+    return _same(array, bare(array).copy(order), "copy")
 
 
 def _astype(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
-    return _same(array, array.data_.astype(*args, **kwargs), "astype")
+    return _same(array, bare(array).astype(*args, **kwargs), "astype")
 
 
 def _flatten(array: TrackedArray, order: Any = "C") -> Any:
@@ -120,7 +119,8 @@ def _transpose(array: TrackedArray, *axes: Any) -> Any:
 
 
 def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
-    result = array.data_.view() if dtype is None else array.data_.view(dtype)
+    value = bare(array)
+    result = value.view() if dtype is None else value.view(dtype)
     if result.shape == array.data_.shape:
         return _same(array, result, "view")
     from whence.arrays.rules.base import all_cells
@@ -130,13 +130,31 @@ def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _item(array: TrackedArray, *index: Any) -> Any:
-    """Stays tracked, so that arithmetic with it is followed."""
+    """A number of Python that stays tracked, so that arithmetic with it is followed."""
+    found: Any
     if not index:
         if array.data_.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return array.reshape(())[()]
-    key = index[0] if len(index) == 1 else index
-    return array.reshape(-1)[key] if not isinstance(key, tuple) else array[key]
+        found = np.reshape(array, ())[()]
+    else:
+        key = index[0] if len(index) == 1 else index
+        found = array[key] if isinstance(key, tuple) else np.reshape(array, -1)[key]
+    if found.scalar_ == PYTHON:
+        return found
+    edge = Edge(found.node_, partial(identity, ()))
+    return python(array.session_, bare(found).item(), [edge], "item")
+
+
+def _clip(array: TrackedArray, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return np.clip(array, min, max, *args, **kwargs)
+
+
+def _compress(array: TrackedArray, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return np.compress(condition, array, axis, out)
+
+
+def _choose(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    return np.choose(array, *args, **kwargs)
 
 
 def _fill(array: TrackedArray, value: Any) -> None:
@@ -183,7 +201,21 @@ def _byteswap(array: TrackedArray, inplace: bool = False) -> Any:
         edge = Edge(array.node_, partial(identity, array.data_.shape))
         session.overwrite(array, Node(array.data_.shape, [edge], "byteswap"), None)
         return array
-    return _same(array, array.data_.byteswap(), "byteswap")
+    return _same(array, bare(array).byteswap(), "byteswap")
+
+
+def _setflags(array: TrackedArray, *args: Any, **kwargs: Any) -> None:
+    array.data_.setflags(*raw(args), **raw(kwargs))
+
+
+def _setfield(array: TrackedArray, value: Any, dtype: Any, offset: int = 0) -> None:
+    """Writes a part of each cell."""
+    session, shape = array.session_, array.data_.shape
+    session.before_write(array.data_)
+    edges = [Edge(array.node_, partial(identity, shape), doubt=".setfield")]
+    edges += [same_cells(t, shape) for t in tracked_in(value)] or session.tainted(shape)
+    array.data_.setfield(raw(value), dtype, offset)
+    session.overwrite(array, Node(shape, edges, "setfield"), None)
 
 
 def _resize(array: TrackedArray, *shape: Any, refcheck: bool = True) -> None:
@@ -201,39 +233,10 @@ def _to_numpy(array: TrackedArray, *_: Any, **__: Any) -> Any:
     return in_column(array)
 
 
-def _flat(array: TrackedArray) -> Any:
-    return array.reshape(-1) if array.data_.flags.c_contiguous else Flat(array)
-
-
-class Flat:
-    """`a.flat` of an array whose cells do not lie in order: writes go to the array."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: TrackedArray) -> None:
-        self.array = array
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.array.flatten()[key]
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        where = np.arange(self.array.data_.size)[raw(key)]
-        np.put(self.array, where, value)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Any:
-        return iter(self.array.flatten())
-
-    def __len__(self) -> int:
-        return len(self.array.flatten())
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self.array.flatten().__array__(dtype, copy)
-
-
 def set_part(array: TrackedArray, name: str, value: Any) -> None:
     """`a.flat = …`, `a.real = …` and `a.imag = …` write into the array."""
     if name == "flat":
-        np.put(array, np.arange(array.data_.size), value)  # type: ignore[arg-type]
+        set_flat(array, value)
     elif name == "imag" and array.data_.dtype.kind != "c":
         raise TypeError("array does not have imaginary part to set")
     else:
@@ -252,16 +255,21 @@ _OWN: dict[str, Callable[..., Any]] = {
     "transpose": _transpose,
     "view": _view,
     "item": _item,
+    "clip": _clip,
+    "compress": _compress,
+    "choose": _choose,
     "fill": _fill,
     "put": _put,
     "sort": _sort,
     "partition": _partition,
     "byteswap": _byteswap,
     "resize": _resize,
+    "setfield": _setfield,
+    "setflags": _setflags,
     "to_numpy": _to_numpy,
 }
 _ATTRIBUTES: dict[str, Callable[[TrackedArray], Any]] = {
-    "flat": _flat,
+    "flat": Flat,
     "real": np.real,
     "imag": np.imag,
     "mT": _mt,

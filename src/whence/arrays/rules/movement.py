@@ -264,7 +264,7 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
     if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
-        result, node = func(array.data_), array.node_
+        result, node = func(raw(array)), array.node_
         if type(result) is not np.ndarray:
             edges = [same_cells(array, shape_of(result))]
             return finish(session, result, edges, func.__name__, args)

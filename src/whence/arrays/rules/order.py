@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, everything, follow, pairs, separable, whole
-from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.graph import Edge, Held, Node, lined_up
 from whence.arrays.memory import Array
 from whence.arrays.rules.arguments import own
 from whence.arrays.rules.base import (
@@ -17,15 +17,19 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    finish_out,
+    frozen,
     into_out,
     lanes,
     name_of,
     plain_call,
     positions,
+    writing_out,
 )
 from whence.arrays.rules.reduce import group_pairs, reduced
+from whence.arrays.rules.ufuncs import choice_edges, prefers_first, took_first
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, tracked_in
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 
 def lane_form(shape: Shape, axis: int) -> Form:
@@ -261,21 +265,42 @@ def _occurrences(held: Held, kind: str, shape: Shape) -> Form:
 def clip(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """clip as two choices: first the larger of cell and lower bound, then the smaller."""
     bound = bind(func, args, kwargs)
-    low: Any = bound.get("a_min", bound.get("min"))
-    high: Any = bound.get("a_max", bound.get("max"))
-    low = bound.get("min") if low is None or low is np._NoValue else low
-    high = bound.get("max") if high is None or high is np._NoValue else high
-    out = bound.get("out")
-    current = bound["a"]
-    empty = (None, np._NoValue)
-    if not any(low is e for e in empty):
-        current = np.maximum(current, low)
-    if not any(high is e for e in empty):
-        current = np.minimum(current, high)
-    if out is not None:
-        out[...] = current
-        return out
-    return current
+    array, out, op = bound["a"], bound.get("out"), name_of(func)
+    low, high = _bound(bound, "a_min", "min"), _bound(bound, "a_max", "max")
+    array, low, high = (frozen(session, x, [out]) for x in (array, low, high))
+    result = writing_out(session, func, args, kwargs, out)
+    edges = _clipped(array, low, high, result)
+    if bound.get("where", True) is not True:
+        every = tracked_in(list(bound.values()))
+        edges = [all_cells(t, np.shape(result), doubt=f"{op} with where=") for t in every]
+    return finish_out(session, result, edges, op, args, out)
+
+
+def _bound(bound: dict[str, Any], *names: str) -> Any:
+    """A bound under either of its names; None if there is none."""
+    found = [bound.get(name) for name in names]
+    return next((value for value in found if value is not None and value is not np._NoValue), None)
+
+
+def _clipped(array: Any, low: Any, high: Any, result: Any) -> list[Edge]:
+    """The edges of the choices that are made; with no bounds each cell stays."""
+    node, value = _node(array), raw(array)
+    if low is None and high is None:
+        return [] if node is None else [Edge(node, lined_up(np.shape(result), node.shape))]
+    if low is not None:
+        nodes = [node, _node(low)]
+        if high is None:
+            first = took_first(np.maximum, value, raw(low), result)
+            return choice_edges("maximum", nodes, np.shape(result), first)
+        first = prefers_first(np.maximum, value, raw(low))
+        value = np.where(first, value, raw(low))
+        node = Node(value.shape, choice_edges("maximum", nodes, value.shape, first), "maximum")
+    first = took_first(np.minimum, value, raw(high), result)
+    return choice_edges("minimum", [node, _node(high)], np.shape(result), first)
+
+
+def _node(value: Any) -> Node | None:
+    return value.node_ if type(value) is TrackedArray else None
 
 
 def trim_zeros(session: Session, func: Any, args: Any, kwargs: Any) -> Any:

@@ -29,13 +29,15 @@ from whence.arrays.rules.base import (
     axes_of,
     bind,
     finish,
+    finish_out,
+    frozen,
     into_out,
     lanes,
     lifted,
     name_of,
     plain_call,
     positions,
-    store,
+    writing_out,
 )
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
@@ -173,28 +175,22 @@ def reduction(pick: Pick | None = None, nan: bool = False) -> Any:
         bound = bind(func, args, kwargs)
         first = next(iter(bound))
         array, out = bound[first], bound.get("out")
-        if out is not None and out is not np._NoValue:
-            session.before_write(raw(out))
-        else:
-            out = None
-        nodes = {id(t): t.node_ for t in tracked_in([args, kwargs])}
-        result = plain_call(func, args, kwargs)
+        out = None if out is np._NoValue else out
+        before = frozen(session, array, [out])
+        result = writing_out(session, func, args, kwargs, out)
         edges: list[Edge] = []
         if type(array) is TrackedArray:
-            frozen = TrackedArray(array.data_, nodes[id(array)], session)
             options = {k: v for k, v in bound.items() if k != first}
-            lane = _lane(array, result, bound)
-            if nan and array.data_.dtype.kind in "fc":
+            lane = _lane(before, result, bound)
+            if nan and before.data_.dtype.kind in "fc":
                 where = options.get("where", np._NoValue)
-                options["where"] = _not_nan(array.data_, raw(where))
-                edges = [same_cells_in(w, lane, array.data_.shape) for w in tracked_in(where)]
-            edges += reduce_edges(session, frozen, result, options, pick)
+                options["where"] = _not_nan(before.data_, raw(where))
+                edges = [same_cells_in(w, lane, before.data_.shape) for w in tracked_in(where)]
+            edges += reduce_edges(session, before, result, options, pick)
             if nan:
-                edges.append(Edge(nodes[id(array)], lane, False))
+                edges.append(Edge(before.node_, lane, False))
         edges += beside(array, bound, result)
-        if out is not None:
-            return store(session, out, result, edges, name_of(func), args)
-        return finish(session, result, edges, name_of(func), args)
+        return finish_out(session, result, edges, name_of(func), args, out)
 
     return rule
 
@@ -258,24 +254,21 @@ def scan(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     bound = bind(func, args, kwargs)
     array, axis = lifted(session, bound[next(iter(bound))]), bound.get("axis")
     out = bound.get("out")
-    if out is not None:
-        session.before_write(raw(out))
     node, in_shape = array.node_, array.data_.shape
-    result = plain_call(func, args, kwargs)
+    result = writing_out(session, func, args, kwargs, out)
     shape = result.shape
 
     def rule() -> Form:
-        if axis is not None:
+        if axis is not None and shape == in_shape:
             return scanned(shape, axis)
         flat = scanned(shape, 0)
         return flat if shape == in_shape else compose(flat, reshaped(shape, in_shape))
 
     if bound.get("include_initial"):
-        return finish(session, result, [all_cells(array, shape, doubt="include_initial")], "scan")
-    edges = [Edge(node, rule)]
-    if out is not None:
-        return store(session, out, result, edges, name_of(func), args)
-    return finish(session, result, edges, name_of(func), args)
+        edges = [all_cells(array, shape, doubt="include_initial")]
+    else:
+        edges = [Edge(node, rule)]
+    return finish_out(session, result, edges, name_of(func), args, out)
 
 
 def trace(session: Session, func: Any, args: Any, kwargs: Any) -> Any:

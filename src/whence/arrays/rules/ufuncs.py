@@ -12,8 +12,20 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
 from whence.arrays.graph import EachCell, Edge, Held, Node, lined_up
 from whence.arrays.memory import Array
-from whence.arrays.rules.arguments import as_array, given, own, settled
-from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
+from whence.arrays.rules.arguments import as_array, own, settled
+from whence.arrays.rules.base import (
+    finish,
+    finish_out,
+    frozen,
+    has_untracked,
+    one_out,
+    positions,
+    python,
+    same_cells,
+    shape_of,
+    store,
+    writing_out,
+)
 from whence.arrays.rules.reduce import (
     Pick,
     beside,
@@ -22,7 +34,7 @@ from whence.arrays.rules.reduce import (
     segments,
 )
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, raw, tracked_in
 
 _PICKS: dict[np.ufunc, Pick] = {
     np.maximum: "max",
@@ -35,6 +47,8 @@ _IN_BLOCKS = 1 << 19  # fewer cells stay in the outer caches, and take less time
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _NUMPY = (np.ndarray, np.generic)
 CHOICES = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
+_NUMPYS = frozenset(ufunc for ufunc in vars(np).values() if isinstance(ufunc, np.ufunc))
+_EACH_CELL = frozenset(ufunc for ufunc in _NUMPYS if not ufunc.signature) - CHOICES
 
 
 def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -45,7 +59,8 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     session = self.session_
     if session.frames and _others_turn(inputs):
         return NotImplemented
-    if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
+    special = kwargs or session.left or session.numbers
+    if special or method != "__call__" or ufunc not in _EACH_CELL:
         return (
             NotImplemented
             if _others_turn(inputs)
@@ -82,6 +97,9 @@ def _others_turn(inputs: tuple[Any, ...]) -> bool:
 def _other(
     session: Session, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    if ufunc not in _NUMPYS and set("".join(ufunc.types)) == {*"O->"}:
+        for operand in tracked_in([inputs, kwargs]):  # a function of Python, made a ufunc
+            session.escape(operand.node_, ufunc.__name__)
     rule = _METHODS.get(method)
     return NotImplemented if rule is None else rule(session, ufunc, inputs, kwargs)
 
@@ -103,10 +121,24 @@ def _called(
 def _wrap(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Any) -> Any:
     if type(result) is tuple:
         return tuple(_wrap(session, ufunc, inputs, part) for part in result)
-    if not hasattr(result, "shape"):  # object arrays give Python objects
-        result = np.asarray(result, dtype=object)
+    if type(result) is TrackedArray:
+        return result
+    if type(result) is np.ndarray and result.dtype == object and ufunc not in _NUMPYS:
+        return _told(session, ufunc, inputs, result)
+    edges = [same_cells(x, shape_of(result)) for x in inputs if type(x) is TrackedArray]
+    made = finish if hasattr(result, "shape") else python  # object arrays give Python objects
+    return made(session, result, edges, ufunc.__name__, inputs)
+
+
+def _told(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], result: Array) -> Any:
+    """What a function of Python gave, cell by cell: it may have given tracked values."""
+    for place, item in enumerate(result.flat):
+        if type(item) is TrackedArray:
+            session.escape(item.node_, ufunc.__name__)
+            result.flat[place] = bare(item)
     edges = [same_cells(x, result.shape) for x in inputs if type(x) is TrackedArray]
-    return finish(session, result, edges, ufunc.__name__, inputs)
+    edges += session.tainted(result.shape)
+    return finish(session, result, edges, ufunc.__name__)
 
 
 class Choice(Node):
@@ -145,9 +177,9 @@ def _choice(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: 
     if type(result) is np.ndarray and not session.left:
         loose = any(node is not None and node.loose for node in operands)
         return TrackedArray(result, Choice(result.shape, operands, op, loose, first), session)
-    if not hasattr(result, "shape"):  # object arrays give Python objects
-        result = np.asarray(result, dtype=object)
-    return finish(session, result, choice_edges(op, operands, result.shape, first), op, inputs)
+    made = finish if hasattr(result, "shape") else python  # object arrays give Python objects
+    edges = choice_edges(op, operands, shape_of(result), first)
+    return made(session, result, edges, op, inputs)
 
 
 def _nodes(inputs: tuple[Any, ...]) -> list[Node | None]:
@@ -232,11 +264,12 @@ def _call_out(
     outs = kwargs.get("out") or ()
     outs = outs if isinstance(outs, tuple) else (outs,)
     where = kwargs.get("where", True)
+    mask = Held(own(where))
     before = [o.node_ if type(o) is TrackedArray else None for o in outs]
     for target in outs:
         if target is not None:
             session.before_write(raw(target))
-    old_inputs = tuple(_frozen(session, x, outs) for x in inputs)
+    old_inputs = tuple(frozen(session, x, outs) for x in inputs)
     edges = _edges(ufunc, old_inputs, _broadcast_shape((*inputs, where), outs))
     plain = [raw(x) for x in inputs]
     result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
@@ -244,24 +277,24 @@ def _call_out(
     made = []
     for i, part in enumerate(results):
         target = outs[i] if i < len(outs) else None
-        mine = edges if where is True else _masked(session, edges, where, part.shape)
+        mine = edges if where is True else _masked(edges, where, mask, part.shape)
         if target is None:
             made.append(finish(session, part, mine, ufunc.__name__, inputs))
             continue
         node = before[i]
         if where is not True and node is not None:
-            mine = [*mine, _kept(session, node, where, part.shape)]
+            mine = [*mine, _kept(node, mask, part.shape)]
         made.append(store(session, target, part, mine, ufunc.__name__, inputs))
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def _frozen(session: Session, operand: Any, outs: tuple[Any, ...]) -> Any:
-    """An operand that is written over keeps its node for the edges, and its values for a choice."""
-    if type(operand) is TrackedArray and any(
-        o is not None and np.may_share_memory(raw(o), operand.data_) for o in outs
-    ):
-        return TrackedArray(operand.data_.copy(), operand.node_, session)
-    return operand
+def in_place(function: Callable[..., Any], ufunc: np.ufunc, target: Any, other: Any) -> Any:
+    """`target = function(target, other)`, written into it, for what is more than a ufunc."""
+    session, inputs = target.session_, (target, other)
+    session.before_write(target.data_)
+    edges = _edges(ufunc, inputs, target.data_.shape)
+    function(target.data_, raw(other))
+    return store(session, target, target.data_, edges, ufunc.__name__, inputs)
 
 
 def _broadcast_shape(inputs: tuple[Any, ...], outs: tuple[Any, ...]) -> Shape:
@@ -277,8 +310,7 @@ def _edges(ufunc: np.ufunc, inputs: tuple[Any, ...], shape: Shape) -> list[Edge]
     return [same_cells(x, shape) for x in inputs if type(x) is TrackedArray]
 
 
-def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> list[Edge]:
-    held = session.hold(given(where))
+def _masked(edges: list[Edge], where: Any, held: Held, shape: Shape) -> list[Edge]:
     cut = [
         Edge(e.parent, partial(_where_form, e, held, shape, True), e.contributing, True, e.doubt)
         for e in edges
@@ -286,9 +318,8 @@ def _masked(session: Session, edges: list[Edge], where: Any, shape: Shape) -> li
     return cut + [same_cells(w, shape, contributing=False) for w in tracked_in(where)]
 
 
-def _kept(session: Session, node: Node, where: Any, shape: Shape) -> Edge:
+def _kept(node: Node, held: Held, shape: Shape) -> Edge:
     whole = Edge(node, partial(identity, shape))
-    held = session.hold(given(where))
     return Edge(node, partial(_where_form, whole, held, shape, False), True, True)
 
 
@@ -302,51 +333,36 @@ def _where_form(edge: Edge, held: Held, shape: Shape, wanted: bool) -> Form:
 def _reduce(
     session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    out = _only(kwargs.get("out"))
-    if out is not None:
-        session.before_write(raw(out))
-    array = inputs[0]
-    options = {k: v for k, v in kwargs.items() if k != "out"}
+    array, op = inputs[0], f"{ufunc.__name__}.reduce"
     names = ("axis", "dtype", "out", "keepdims", "initial", "where")
-    options.update(zip(names, inputs[1:], strict=False))
-    options.setdefault("axis", 0)
+    given = {**dict(zip(names, inputs[1:], strict=False)), **kwargs}
+    out, options = given.get("out"), {"axis": 0, **given}
+    before = frozen(session, array, [one_out(out)])
+    plain = writing_out(session, ufunc.reduce, (array,), given, out)
     edges = []
-    plain = ufunc.reduce(raw(array), **{k: raw(v) for k, v in kwargs.items() if k != "out"})
     if type(array) is TrackedArray:
-        pick = _PICKS.get(ufunc)
-        edges = reduce_edges(session, array, plain, options, pick)
+        edges = reduce_edges(session, before, plain, options, _PICKS.get(ufunc))
     edges += beside(array, options, plain)
-    if out is not None:
-        raw(out)[...] = plain
-        return store(session, out, plain, edges, f"{ufunc.__name__}.reduce", inputs)
-    return finish(session, plain, edges, f"{ufunc.__name__}.reduce", inputs)
-
-
-def _only(out: Any) -> Any:
-    return out[0] if isinstance(out, tuple) else out
+    return finish_out(session, plain, edges, op, inputs, out)
 
 
 def _accumulate(
     session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    array = inputs[0]
     axis = kwargs.get("axis", inputs[1] if len(inputs) > 1 else 0)
-    out = _only(kwargs.get("out"))
-    node = array.node_ if type(array) is TrackedArray else None
-    if out is not None:
-        session.before_write(raw(out))
-    result = ufunc.accumulate(*raw(inputs), **raw(kwargs))
-    edges = [] if node is None else [Edge(node, partial(scanned, result.shape, axis))]
-    if node is not None and ufunc in CHOICES:
+    out = kwargs.get("out")
+    array = frozen(session, inputs[0], [one_out(out)])
+    result = writing_out(session, ufunc.accumulate, inputs, kwargs, out)
+    edges = []
+    if type(array) is TrackedArray:
+        edges = [Edge(array.node_, partial(scanned, result.shape, axis))]
+    if edges and ufunc in CHOICES:
         from whence.arrays.rules.order import running_choice
 
         held = session.hold(array.data_, result)
         rule = partial(running_choice, held, axis)
-        edges = [Edge(node, rule, by_values=True), Edge(node, edges[0].rule, False)]
-    op = f"{ufunc.__name__}.accumulate"
-    if out is not None:
-        return store(session, out, result, edges, op, inputs)
-    return finish(session, result, edges, op, inputs)
+        edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, edges[0].rule, False)]
+    return finish_out(session, result, edges, f"{ufunc.__name__}.accumulate", inputs, out)
 
 
 def _outer(
@@ -366,21 +382,17 @@ def _reduceat(
 ) -> Any:
     array, indices = inputs[0], inputs[1]
     axis = kwargs.get("axis", inputs[2] if len(inputs) > 2 else 0)
-    out = _only(kwargs.get("out"))
-    node = array.node_ if type(array) is TrackedArray else None
-    if out is not None:
-        session.before_write(raw(out))
-    result = ufunc.reduceat(*raw(inputs), **raw(kwargs))
-    op = f"{ufunc.__name__}.reduceat"
+    out, op = kwargs.get("out"), f"{ufunc.__name__}.reduceat"
+    held = Held(own(indices))
+    result = writing_out(session, ufunc.reduceat, inputs, kwargs, out)
     edges = []
-    if node is not None:
-        rule = partial(segments, Held(own(indices)), result.shape, node.shape, axis)
+    if type(array) is TrackedArray:
+        rule = partial(segments, held, result.shape, array.data_.shape, axis)
         doubt = f"{op}, which picks one of a segment" if ufunc in CHOICES else ""
-        edges.append(Edge(node, rule, by_values=bool(tracked_in(indices)), doubt=doubt))
+        by_values = bool(tracked_in(indices))
+        edges.append(Edge(array.node_, rule, by_values=by_values, doubt=doubt))
     edges += [same_for(t, result.shape) for t in tracked_in(indices)]
-    if out is not None:
-        return store(session, out, result, edges, op, inputs)
-    return finish(session, result, edges, op, inputs)
+    return finish_out(session, result, edges, op, inputs, out)
 
 
 def same_for(operand: TrackedArray, shape: Shape) -> Edge:
@@ -394,6 +406,7 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], _: dict[str,
     """`ufunc.at(target, key, value)`: the target keeps its cells and gains those of the value."""
     target, key, *values = inputs
     session.before_write(raw(target))
+    held = Held(*map(own, key if isinstance(key, tuple) else (key,)))
     ufunc.at(*raw(inputs))
     if type(target) is not TrackedArray:
         for operand in tracked_in(list(inputs)):
@@ -404,7 +417,6 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], _: dict[str,
     edges = [Edge(target.node_, partial(identity, shape), doubt=doubt)]
     if session.left and has_untracked(inputs[1:]):
         edges += session.tainted(shape)
-    held = session.hold(*map(given, key if isinstance(key, tuple) else (key,)))
     for value in map(as_array, values):
         if type(value) is TrackedArray:
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
