@@ -124,9 +124,9 @@ class _Description:
                 yield f"{type(value).__name__} {len(items)}"
                 yield self._each(items)
             case dict():
-                yield f"dict {dict.__len__(value)}"
-                for item in dict.items(value):
-                    yield self._each(item)
+                pairs = list(dict.items(value))
+                yield f"dict {len(pairs)}"
+                yield from map(self._each, pairs)
             case set() | frozenset():
                 yield f"{type(value).__name__} {len(_items(value))}"
                 yield from sorted("\n".join(_texts(self._apart(i))) for i in _items(value))
