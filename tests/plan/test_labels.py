@@ -1,11 +1,13 @@
 """Labels of operators: what they do counts, the plan they stand in does not."""
 
+import doctest
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from whence.plan import Column, Join
+from whence.plan.catalyst import types
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.scope import Attributes, Names, Places
 from whence.plan.catalyst.sql import Writer
@@ -144,6 +146,35 @@ def test_settings_of_functions_count() -> None:
     struct = {"type": "struct", "fields": [{"name": "p", "type": "integer"}]}
     parsed = call("JsonToStructs", column("b", 2), schema=struct)
     assert text(parsed) == "from_json(b, schema => struct<p:int>)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown", "labelled"),
+    [
+        ("integer", "long", "v", "v"),
+        ("integer", "double", "v", "v"),
+        ("float", "double", "v", "v"),
+        ("long", "decimal(20,0)", "v", "v"),
+        ("decimal(10,2)", "decimal(12,3)", "v", "v"),
+        ("long", "double", "v", "CAST(v AS double)"),
+        ("integer", "float", "v", "CAST(v AS float)"),
+        ("decimal(10,2)", "double", "v", "CAST(v AS double)"),
+        ("long", "decimal(10,0)", "v", "CAST(v AS decimal(10,0))"),
+        ("decimal(10,2)", "decimal(10,0)", *["CAST(v AS decimal(10,0))"] * 2),
+        ("double", "long", *["CAST(v AS bigint)"] * 2),
+    ],
+)
+def test_casts_that_may_change_a_number_count(
+    old: str, new: str, shown: str, labelled: str
+) -> None:
+    reference = Node("AttributeReference", {"name": "v", "dataType": old, "exprId": {"id": 2}}, ())
+    found = joined(call("Cast", reference, dataType=new)).predicate
+    assert found is not None
+    assert (found.text, found.label or found.text) == (shown, labelled)
+
+
+def test_docstrings_of_types() -> None:
+    assert doctest.testmod(types) == (0, 2)
 
 
 def test_user_code_and_roles_count() -> None:

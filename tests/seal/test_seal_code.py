@@ -149,6 +149,8 @@ def test_the_names_of_what_code_imports() -> None:
     assert doctest.testmod(imports) == (0, 1)
     relative = compile("from . import a; from ..b import c", "", "exec")
     assert imports.imported(relative, "p.q") == ["p", "p.q", "p.q.a", "p.b", "p.b.c"]
+    many = "; ".join(f"a{i}" for i in range(300))
+    assert imports.imported(compile(f"{many}; from c import d", "", "exec"), "") == ["c", "c.d"]
 
 
 def test_packages_that_a_body_imports_count_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +256,26 @@ def test_a_set_that_holds_what_names_it() -> None:
     """
     assert code_digest(function(source)) == code_digest(function(source))
     assert code_digest(function(source)) != code_digest(function(source.replace("1", "2")))
+
+
+def test_what_is_deep_is_followed_to_its_end() -> None:
+    def chain(last: int) -> Any:
+        found: Any = SimpleNamespace(next=last)
+        for _ in range(3000):
+            found = SimpleNamespace(next=[found])
+        return found
+
+    assert code_digest(chain(1)) == code_digest(chain(1)) != code_digest(chain(2))
+
+
+def test_what_a_collection_says_of_itself_does_not_count() -> None:
+    source = """
+        class Shy(list):
+            def __iter__(self): raise RuntimeError
+            def __len__(self): return 0
+        function = Shy([1])
+    """
+    assert code_digest(function(source)) != code_digest(function(source.replace("[1]", "[2]")))
 
 
 def test_no_order_of_hashes_counts() -> None:

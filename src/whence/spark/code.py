@@ -54,16 +54,31 @@ _WEAK = (weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, we
 _EMPTY: dict[str, Any] = {}
 _VIEWS = (MappingProxyType, *map(type, (_EMPTY.keys(), _EMPTY.values(), _EMPTY.items())))
 _LONG = 1024
+_Parts = Iterator["str | _Parts"]
 
 
 def code_digest(function: Any) -> str:
     """The digest of a function, or of any object that is called, as 64 hexadecimal digits."""
     state = hashlib.sha256()
-    for part in _Description().of(function):
+    for part in _texts(_Description().of(function)):
         data = part.encode()
         state.update(b"%d:" % len(data))
         state.update(data)
     return state.hexdigest()
+
+
+def _texts(parts: _Parts) -> Iterator[str]:
+    """The texts in parts and in parts of parts, without recursion: what is held can be deep."""
+    pending = [parts]
+    while pending:
+        for part in pending[-1]:
+            if isinstance(part, str):
+                yield part
+            else:
+                pending.append(part)
+                break
+        else:
+            pending.pop()
 
 
 class _Description:
@@ -74,7 +89,7 @@ class _Description:
         self._kept: list[Any] = []
         self._sources: dict[str, CodeType | bytes] = {}
 
-    def of(self, value: Any) -> Iterator[str]:
+    def of(self, value: Any) -> _Parts:
         if type(value) in _SIMPLE:
             yield _simple(type(value), value)
             return
@@ -85,125 +100,126 @@ class _Description:
         self._kept.append(value)  # so that no other object gets its id
         kind = type(value)  # not `isinstance`: a proxy may claim to be what it stands for
         if issubclass(kind, ModuleType):
-            yield from self._module(value)
+            yield self._module(value)
         elif issubclass(kind, type):
-            yield from self._class(value)
+            yield self._class(value)
         elif issubclass(kind, _BUILT_IN):
-            yield from self._built_in(value)
+            yield self._built_in(value)
             if kind not in _BUILT_IN:
-                yield from self._added(value)
+                yield self._added(value)
         elif isinstance(value, _CACHED):
             yield "cached"
-            yield from self.of(value.__wrapped__)
+            yield self.of(value.__wrapped__)
         else:
-            yield from self._object(value)
+            yield self._object(value)
 
-    def _each(self, values: Any) -> Iterator[str]:
+    def _each(self, values: Any) -> _Parts:
         for value in values:
-            yield from self.of(value)
+            yield self.of(value)
 
-    def _built_in(self, value: Any) -> Iterator[str]:
+    def _built_in(self, value: Any) -> _Parts:
         match value:
             case tuple() | list():
-                yield f"{type(value).__name__} {len(value)}"
-                yield from self._each(value)
+                items = _items(value)
+                yield f"{type(value).__name__} {len(items)}"
+                yield self._each(items)
             case dict():
-                yield f"dict {len(value)}"
-                for item in dict.items(value):
-                    yield from self._each(item)
+                pairs = list(dict.items(value))
+                yield f"dict {len(pairs)}"
+                yield from map(self._each, pairs)
             case set() | frozenset():
-                yield f"{type(value).__name__} {len(value)}"
-                yield from sorted("\n".join(self._apart(item)) for item in value)
+                yield f"{type(value).__name__} {len(_items(value))}"
+                yield from sorted("\n".join(_texts(self._apart(i))) for i in _items(value))
             case FunctionType():
-                yield from self._function(value)
+                yield self._function(value)
             case CodeType():
-                yield from self._code(value)
+                yield self._code(value)
             case MethodType():
                 yield "method"
-                yield from self._each((value.__func__, value.__self__))
+                yield self._each((value.__func__, value.__self__))
             case partial():
                 yield "partial"
-                yield from self._each((value.func, value.args, value.keywords))
+                yield self._each((value.func, value.args, value.keywords))
                 if vars(value):
-                    yield from self.of(vars(value))
+                    yield self.of(vars(value))
             case staticmethod() | classmethod():
                 yield type(value).__name__
-                yield from self.of(value.__func__)
+                yield self.of(value.__func__)
             case property():
                 yield "property"
-                yield from self._each((value.fget, value.fset, value.fdel))
+                yield self._each((value.fget, value.fset, value.fdel))
             case BuiltinFunctionType():
                 yield f"builtin {value.__module__}.{value.__qualname__}"
                 yield _named_module(value.__module__ or "builtins")
                 if not isinstance(value.__self__, ModuleType | None):
-                    yield from self.of(value.__self__)
+                    yield self.of(value.__self__)
             case _:
                 yield _simple(next(k for k in _SIMPLE if isinstance(value, k)), value)
 
-    def _apart(self, value: Any) -> Iterator[str]:
+    def _apart(self, value: Any) -> _Parts:
         """A member of a set: described as if the others had not been, since they have no order."""
         other = _Description()
         other._seen, other._kept = dict(self._seen), self._kept
         other._sources = self._sources
         return other.of(value)
 
-    def _module(self, module: ModuleType) -> Iterator[str]:
+    def _module(self, module: ModuleType) -> _Parts:
         """A module that is held as a value: of one of the user's, all that is in it."""
         yield _named_module(module.__name__)
         if version(module.__name__) is None:
             for name in sorted(vars(module)):
                 if not name.startswith("__"):
                     yield f"attribute {name}"
-                    yield from self.of(vars(module)[name])
+                    yield self.of(vars(module)[name])
 
-    def _function(self, function: FunctionType) -> Iterator[str]:
+    def _function(self, function: FunctionType) -> _Parts:
         found = version(function.__module__)
         if found is not None:
             yield f"function {function.__module__}.{function.__qualname__} {found}"
             if "<locals>" in function.__qualname__:
-                yield from self._held(function, set())
+                yield self._held(function, set())
             return
         if function.__code__.co_qualname == "singledispatch.<locals>.wrapper":
             yield "singledispatch"
-            yield from self.of(dict(vars(function)["registry"]))
+            yield self.of(dict(vars(function)["registry"]))
             return
         yield "function"
-        yield from self.of(function.__code__)
+        yield self.of(function.__code__)
         names = _names(function.__code__)
-        yield from self._held(function, names)
+        yield self._held(function, names)
         for name in sorted(names):
             if name in function.__globals__:
                 yield f"global {name}"
-                yield from self._global(function.__globals__[name], names)
+                yield self._global(function.__globals__[name], names)
             elif hasattr(builtins, name):
                 yield f"builtin {name}"
-        yield from self._imports(function.__code__, function.__globals__.get("__package__"))
+        yield self._imports(function.__code__, function.__globals__.get("__package__"))
         if vars(function):
             yield "attributes"
-            yield from self.of(vars(function))
+            yield self.of(vars(function))
 
-    def _held(self, function: FunctionType, names: set[str]) -> Iterator[str]:
+    def _held(self, function: FunctionType, names: set[str]) -> _Parts:
         """What a function has beside its code."""
-        yield from self.of(function.__defaults__)
-        yield from self.of(function.__kwdefaults__)
+        yield self.of(function.__defaults__)
+        yield self.of(function.__kwdefaults__)
         for cell in function.__closure__ or ():
             try:
-                yield from self._global(cell.cell_contents, names)
+                yield self._global(cell.cell_contents, names)
             except ValueError:
                 yield "empty cell"
 
-    def _global(self, value: Any, names: set[str]) -> Iterator[str]:
+    def _global(self, value: Any, names: set[str]) -> _Parts:
         """A value that code names; of a module of the user's, what else the code names in it."""
         if not isinstance(value, ModuleType) or version(value.__name__) is not None:
-            yield from self.of(value)
+            yield self.of(value)
             return
         yield f"module {value.__name__}"
         held = vars(value)
         for name in sorted(names & held.keys()):
             yield f"attribute {name}"
-            yield from self._global(held[name], names - {name})
+            yield self._global(held[name], names - {name})
 
-    def _imports(self, code: CodeType, package: str | None) -> Iterator[str]:
+    def _imports(self, code: CodeType, package: str | None) -> _Parts:
         """The modules that code imports when it runs."""
         for name in imported(code, package or ""):
             loaded = sys.modules.get(name)
@@ -211,11 +227,11 @@ class _Description:
                 yield _named_module(name)
             elif loaded is not None:
                 yield f"import {name}"
-                yield from self._global(loaded, _names(code))
+                yield self._global(loaded, _names(code))
             else:
-                yield from self._source(name)
+                yield self._source(name)
 
-    def _source(self, name: str) -> Iterator[str]:
+    def _source(self, name: str) -> _Parts:
         """A module of the user's that is not loaded, by its source; it may be no module at all."""
         spec = find(name)
         if spec is None:
@@ -225,11 +241,11 @@ class _Description:
             self._sources[name] = source(spec)
         found = self._sources[name]
         known = id(found) in self._seen
-        yield from self.of(found)
+        yield self.of(found)
         if isinstance(found, CodeType) and not known:
-            yield from self._imports(found, spec.parent)
+            yield self._imports(found, spec.parent)
 
-    def _code(self, code: CodeType) -> Iterator[str]:
+    def _code(self, code: CodeType) -> _Parts:
         yield PYTHON
         yield code.co_code.hex()
         yield code.co_exceptiontable.hex()
@@ -237,66 +253,66 @@ class _Description:
         yield " ".join((*code.co_varnames, "/", *code.co_freevars, "/", *code.co_cellvars))
         yield f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}"
         yield f"{code.co_flags}"
-        yield from self._each(code.co_consts)
+        yield self._each(code.co_consts)
 
-    def _class(self, kind: type) -> Iterator[str]:
+    def _class(self, kind: type) -> _Parts:
         found = version(kind.__module__)
         if found is not None:
             yield f"class {kind.__module__}.{kind.__qualname__} {found}"
             return
         yield f"class {kind.__name__} {len(kind.__bases__)}"
-        yield from self._each(kind.__bases__)
+        yield self._each(kind.__bases__)
         for name in sorted(vars(kind)):
             if name not in _CLASS_NOISE:
                 yield f"member {name}"
-                yield from self.of(vars(kind)[name])
+                yield self.of(vars(kind)[name])
         if type(kind) is not type:
             yield "metaclass"
-            yield from self.of(type(kind))
+            yield self.of(type(kind))
 
-    def _added(self, value: Any) -> Iterator[str]:
+    def _added(self, value: Any) -> _Parts:
         """What an instance of a subclass has beside what the built-in class keeps."""
         yield "object"
-        yield from self.of(type(value))
-        yield from self._state(value)
+        yield self.of(type(value))
+        yield self._state(value)
 
-    def _object(self, value: Any) -> Iterator[str]:
+    def _object(self, value: Any) -> _Parts:
         """An instance: its class and its state; what a package keeps in it, as it is pickled."""
         yield "object"
-        yield from self.of(type(value))
+        yield self.of(type(value))
         if isinstance(value, _WEAK):
             return  # a cache, or what somebody else holds
         if version(type(value).__module__) is None:
-            yield from self._state(value)
+            yield self._state(value)
             if all(version(base.__module__) is None for base in type(value).__mro__[:-1]):
                 return
         found = _reduced(value)
         if isinstance(found, tuple):
-            yield from self._each(found)
+            yield self._each(found)
         else:
             yield found
-            yield from self._opaque(value)
+            yield self._opaque(value)
 
-    def _state(self, value: Any) -> Iterator[str]:
+    def _state(self, value: Any) -> _Parts:
         """Attributes and slots."""
         held = getattr(value, "__dict__", None)
         if held is not None:
-            yield from self.of(held)
+            yield self.of(held)
         for name, found in _members(value, MemberDescriptorType):
             yield f"slot {name}"
-            yield from self.of(found)
+            yield self.of(found)
 
-    def _opaque(self, value: Any) -> Iterator[str]:
+    def _opaque(self, value: Any) -> _Parts:
         """What cannot be taken apart: what it shows, and the functions that it refers to."""
         if type(value) in _VIEWS:
-            yield from self.of(dict(value) if type(value) is MappingProxyType else list(value))
+            yield self.of(dict(value) if type(value) is MappingProxyType else list(value))
             return
-        yield from self._state(value)
+        yield self._state(value)
         for name, found in _members(value, GetSetDescriptorType):
             if type(found) in _SIMPLE and not name.startswith("__"):
                 yield f"shows {name} {_simple(type(found), found)}"
         held = gc.get_referents(value)
-        yield from self._each(item for item in held if isinstance(item, FunctionType | MethodType))
+        yield self._each(item for item in held if isinstance(item, FunctionType | MethodType))
 
 
 _CLASS_NOISE = frozenset(
@@ -336,6 +352,12 @@ def _members(value: Any, kind: Any) -> Iterator[tuple[str, Any]]:
                     yield name, "no value"
 
 
+def _items(value: Any) -> list[Any]:
+    """What a built-in collection holds, whatever a subclass says of itself."""
+    base: Any = next(kind for kind in (tuple, list, set, frozenset) if isinstance(value, kind))
+    return list(base.__iter__(value))
+
+
 def _named_module(name: str) -> str:
     return f"module {name} {version(name) or ''}"
 
@@ -352,9 +374,8 @@ def _reduced(value: Any) -> tuple[Any, ...] | str:
             warnings.simplefilter("ignore")
             reduce = copyreg.dispatch_table.get(type(value))
             found = value.__reduce_ex__(4) if reduce is None else reduce(value)
+            if isinstance(found, str):
+                return f"named {getattr(value, '__module__', '')}.{found}"
+            return tuple(list(part) if isinstance(part, Iterator) else part for part in found)
     except Exception:
         return "opaque"
-    if isinstance(found, str):
-        return f"named {getattr(value, '__module__', '')}.{found}"
-    made, arguments, *rest = found
-    return (made, arguments, *(list(p) if isinstance(p, Iterator) else p for p in rest))

@@ -79,7 +79,7 @@ def imported(code: CodeType, package: str) -> list[str]:
     for part in inner_codes(code):
         if _IMPORT not in part.co_code[::2]:
             continue
-        steps = list(dis.get_instructions(part))
+        steps = [s for s in dis.get_instructions(part) if s.opname != "EXTENDED_ARG"]
         for level, names, step in zip(steps, steps[1:], steps[2:], strict=False):
             if step.opcode == _IMPORT:
                 base = _absolute(step.argval, level.argval, package)
@@ -105,8 +105,11 @@ def find(name: str) -> ModuleSpec | None:
     places = None
     spec = None
     for prefix in _prefixes(name):
-        found = (finder.find_spec(prefix, places) for finder in sys.meta_path)
-        spec = next((spec for spec in found if spec is not None), None)
+        try:
+            found = (finder.find_spec(prefix, places) for finder in sys.meta_path)
+            spec = next((spec for spec in found if spec is not None), None)
+        except (AttributeError, ImportError, ValueError):  # not even looked for, or not well
+            return None
         if spec is None:
             return None
         places = spec.submodule_search_locations

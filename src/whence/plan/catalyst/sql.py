@@ -87,7 +87,7 @@ class Writer:
     """Writes the expressions of one operator; `subqueries` are the ids of its subplans.
 
     `labels` writes the same for labels: columns and subqueries by their place, lambda variables by
-    number, and what people need not know of a function but what makes it another.
+    number, and what people need not know but what makes an expression another.
     """
 
     names: Names | Places
@@ -119,6 +119,11 @@ class Writer:
         """SQL text."""
         return self._write(node)[0]
 
+    @property
+    def is_label(self) -> bool:
+        """Whether it writes for labels."""
+        return isinstance(self.names, Places)
+
     def label(self, node: Node, text: str) -> str:
         """The text in labels, if that is another."""
         found = "" if self.labels is None else self.labels.text(node)
@@ -132,7 +137,7 @@ class Writer:
 
     def inside(self, variables: Sequence[Node]) -> "Writer":
         """The writer of a lambda's body."""
-        if isinstance(self.names, Names):
+        if not self.is_label:
             return self
         return replace(self, variables=(*self.variables, *(node.id for node in variables)))
 
@@ -160,7 +165,7 @@ class Writer:
     def _arguments(self, function: Node) -> str:
         """What a function is given; in labels, settings too that are no arguments."""
         texts = [self.text(argument) for argument in function.children]
-        if isinstance(self.names, Places):
+        if self.is_label:
             texts += _settings(function)
         return ", ".join(texts)
 
@@ -246,24 +251,13 @@ def _interval(value: str, data_type: str) -> str:
 
 
 def _cast(writer: Writer, node: Node) -> tuple[str, int]:
-    child, target = node.children[0], node.fields.get("dataType")
-    if _widens(types.infer(child, writer.attributes.types), target):
+    child, target = node.children[0], types.infer(node, writer.attributes.types)
+    source = types.infer(child, writer.attributes.types)
+    if source == target:
+        return writer._write(child)
+    if types.widens(source, target) and (not writer.is_label or types.keeps(source, target)):
         return writer._write(child)
     return f"CAST({writer.text(child)} AS {types.text(target)})", _ATOM
-
-
-_WIDTH = {"byte": 1, "short": 2, "integer": 3, "long": 4, "decimal": 5, "float": 6, "double": 7}
-
-
-def _widens(source: types.DataType, target: types.DataType) -> bool:
-    """Whether a cast only widens a number, as Spark adds on its own; not shown to people."""
-    if source == target:
-        return True
-    if not isinstance(source, str) or not isinstance(target, str):
-        return False
-    old = _WIDTH.get(source.split("(")[0])
-    new = _WIDTH.get(target.split("(")[0])
-    return old is not None and new is not None and old <= new
 
 
 def _like(writer: Writer, node: Node) -> tuple[str, int]:

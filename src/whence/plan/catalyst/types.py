@@ -41,6 +41,46 @@ def text(data_type: DataType) -> str:
             return UNKNOWN
 
 
+_WIDTH = {"byte": 1, "short": 2, "integer": 3, "long": 4, "decimal": 5, "float": 6, "double": 7}
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+_FLOATS = {"float": ("byte", "short"), "double": ("byte", "short", "integer", "float")}
+
+
+def widens(source: DataType, target: DataType) -> bool:
+    """Whether a cast only widens a number, as Spark adds on its own.
+
+    >>> widens("long", "double"), widens("decimal(10,2)", "decimal(10,0)")
+    (True, False)
+    """
+    if not isinstance(source, str) or not isinstance(target, str):
+        return False
+    old, new = source.split("(")[0], target.split("(")[0]
+    if old not in _WIDTH or new not in _WIDTH:
+        return False
+    return keeps(source, target) if old == new == "decimal" else _WIDTH[old] <= _WIDTH[new]
+
+
+def keeps(source: str, target: str) -> bool:
+    """Whether a number is the same in a wider type, whichever it is.
+
+    >>> keeps("integer", "double"), keeps("long", "double"), keeps("long", "decimal(20,0)")
+    (True, False, True)
+    """
+    if target in _FLOATS:
+        return source == target or source in _FLOATS[target]
+    whole, fraction = _digits(source)
+    new_whole, new_fraction = _digits(target)
+    return whole <= new_whole and fraction <= new_fraction
+
+
+def _digits(number: str) -> tuple[int, int]:
+    """How many digits numbers of a type have, before and behind the point."""
+    if number in _DIGITS:
+        return _DIGITS[number], 0
+    precision, scale = map(int, number.removeprefix("decimal(").rstrip(")").split(","))
+    return precision - scale, scale
+
+
 def field_text(found: Mapping[str, Any]) -> str:
     """The type of a schema's field; Spark keeps collations apart, in the field's metadata."""
     collations = found.get("metadata", {}).get("__COLLATIONS")
