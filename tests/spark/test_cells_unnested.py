@@ -62,6 +62,16 @@ def test_a_list_without_items_is_behind_its_row(workshop: Workshop, name: str, m
     assert full and whole not in full  # told item by item
 
 
+def test_a_list_of_which_only_the_items_count(workshop: Workshop) -> None:
+    table(workshop)
+    made = "transform(zip_with(xs, array(id), (x, y) -> y), v -> 1)"
+    run = capture(workshop, f"SELECT id, explode_outer({made}) AS x FROM t")
+    for id_, behind in ((1, {"xs[0]", "xs[1]"}), (3, {"xs"})):
+        trace = run.trace(whence.pattern(f"id = {id_}"))
+        influencing = {path for _, path, role in cells(trace) if role == "influencing"}
+        assert (influencing, trace.grade) == (behind, "exact")
+
+
 def test_lists_without_items_inside_others(workshop: Workshop) -> None:
     table(workshop)
     run = capture(

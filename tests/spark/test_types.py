@@ -1,5 +1,6 @@
 """Values, types and names that are easily lost: keys of every type, odd and repeated names."""
 
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -103,6 +104,26 @@ def test_columns_that_parquet_does_not_hold(workshop: Workshop, mode: str) -> No
     assert_shown(run, frame)
     assert run.trace()["t"].locators()["row"].to_pylist() == [0, 1]
     assert run.trace("__whence_w1 = 3")["t"].locators()["row"].to_pylist() == [1]
+
+
+def test_values_that_python_sees_otherwise(workshop: Workshop) -> None:
+    """Intervals are stored as numbers or text, variants as bytes; rows are found by them again."""
+    frame = workshop.session.sql(
+        "SELECT id, make_dt_interval(id) AS d, make_ym_interval(id) AS y, make_interval(id) AS c, "
+        "array(struct(make_dt_interval(id, 2) AS d)) AS ds, map('k', make_ym_interval(id)) AS m, "
+        "parse_json(concat('[', id, ']')) AS v, NULL AS n FROM range(1, 3)"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    replayed = run.check()
+    assert replayed.ok and replayed.guaranteed, replayed.rows
+    for chosen in (
+        "d = INTERVAL '1' DAY",
+        "d < INTERVAL '1 12:00:00' DAY TO SECOND",
+        "y = INTERVAL '12' MONTH",
+        "ds[0].d = INTERVAL '26' HOUR",
+        [{"d": timedelta(days=1)}],
+    ):
+        assert run.trace(chosen).output()["id"].to_pylist() == [1], chosen
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -15,6 +15,7 @@ from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced
 from whence.spark.literals import MAX_LITERALS, literal_rows
 from whence.spark.members import LIMITED_ROOT, ROOT, Bounds, find_members
+from whence.spark.physical import storable
 from whence.spark.rebuild import align
 from whence.spark.sources import located, restored_with_slots
 from whence.spark.stored import Stored
@@ -65,6 +66,17 @@ def write_members(
     plan.setAnalyzed()
     gateway.write_parquet(gateway.frame(plan), folder)
     return shape
+
+
+def write_rows(gateway: Gateway, plan: Plan, folder: str) -> None:
+    """Write a plan's rows to a folder as those of a result are stored, their columns numbered."""
+    columns = [
+        gateway.alias(storable(gateway, column), f"c{i}")
+        for i, column in enumerate(gateway.output(plan))
+    ]
+    plan = gateway.project(columns or [gateway.alias(gateway.literal(True), "__whence_row")], plan)
+    plan.setAnalyzed()
+    gateway.write_parquet(gateway.frame(plan), folder)
 
 
 def _leaf(gateway: Gateway, operator: Source, node: Plan, found: Input) -> Traced:

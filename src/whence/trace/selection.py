@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlglot
@@ -81,7 +81,7 @@ def condition(where: str, columns: Sequence[Known]) -> str | None:
     if parsed.find(exp.Lambda):
         return None  # its variables look like columns
     used = [_resolve(column, columns) for column in list(parsed.find_all(exp.Column))]
-    if not all(map(_is_plain, parsed.walk())) or any(map(_collated, used)):
+    if not all(map(_is_plain, parsed.walk())) or any(map(_is_foreign, used)):
         return None
     return str(parsed.sql(dialect="duckdb", identify=True))
 
@@ -106,9 +106,10 @@ def _is_plain(part: Any) -> bool:
             return isinstance(part, _PLAIN)
 
 
-def _collated(column: Known) -> bool:
-    """Whether some text in a column's values is compared by a collation of its own."""
-    return "collat" in str(column.type).lower()
+def _is_foreign(column: Known) -> bool:
+    """Whether DuckDB knows a column's values otherwise: collated text, intervals as numbers."""
+    kind = str(column.type).lower()
+    return "collat" in kind or "interval" in kind
 
 
 def _resolve(column: exp.Column, columns: Sequence[Known]) -> Known:
@@ -226,7 +227,7 @@ def as_table(rows: Any, columns: Sequence[Known], schema: Any) -> Any:
 
 
 def _as_arrow(value: Any, kind: Any, spark: str = "") -> Any:
-    """A value as Arrow takes it for a type: entries of maps, times in UTC as Spark stores them."""
+    """A value as Arrow takes it for a type, times and intervals as Spark stores them."""
     import pyarrow.types as is_a
 
     if value is None:
@@ -239,6 +240,8 @@ def _as_arrow(value: Any, kind: Any, spark: str = "") -> Any:
         return {f.name: _as_arrow(parts.get(f.name), f.type) for f in fields}
     if is_a.is_list(kind) and isinstance(value, list | tuple):
         return [_as_arrow(item, kind.value_type) for item in value]
+    if spark.startswith("interval ") and is_a.is_int64(kind) and isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
     if spark == "timestamp" and isinstance(value, datetime):
         moment = value.astimezone(UTC)  # without a zone it is in that of this process
         return moment if kind.tz else moment.replace(tzinfo=None)

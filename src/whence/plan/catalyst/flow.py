@@ -147,7 +147,9 @@ class Flow:
                 return unique(paths_in(key))
         if self._is_map(generator.children[0], whole):
             return unique((*paths_in(shapes.key(whole)), *paths_in(shapes.value(whole))))
-        return unique(paths_in(shapes.item(whole)))
+        found = unique(paths_in(shapes.item(whole)))
+        lists = map(self._evaluator.shape, _counted(generator.children[0]))
+        return unique((*found, *(path for each in lists for path in _not_in(found, each))))
 
     def _is_map(self, node: Node, whole: Shape) -> bool:
         match self._evaluator.type(node):
@@ -185,6 +187,24 @@ def _inner(generator: Node) -> Node:
     while generator.name == "GeneratorOuter":
         generator = generator.children[0]
     return generator
+
+
+def _counted(node: Node) -> Iterator[Node]:
+    """The lists that have as many items as one that is made of them, whatever is in its items."""
+    made_of = {"ArrayTransform": node.children[:1], "ZipWith": node.children[:2]}
+    if node.name not in made_of:
+        yield node
+    for inner in made_of.get(node.name, ()):
+        yield from _counted(inner)
+
+
+def _not_in(found: Sequence[Path], whole: Shape) -> Iterator[Path]:
+    """The paths of a list's items of which no part is among those found; none if it is written."""
+    if isinstance(whole, Array) and whole.listed:
+        return
+    for path in paths_in(shapes.item(whole)):
+        if not any(path.covers(other) for other in found):
+            yield path
 
 
 def _plain(expressions: Sequence[Node]) -> Iterator[Node]:

@@ -207,7 +207,15 @@ GROUPS = (
         "as the aggregate, from rows under a listed value; the others influence",
         ("test_groups.py::test_pivot[pivot sum]", "test_groups.py::test_pivot[pivot max]"),
     ),
-    Supported("unpivot", _ROW, ("test_unnest.py::test_unnest[unpivot]",)),
+    Supported(
+        "unpivot",
+        _ROW,
+        (
+            "test_unnest.py::test_unnest[unpivot]",
+            "test_unnest.py::test_unnest[group over unpivot]",
+            "test_unnest.py::test_unnest[scalar over unpivot]",
+        ),
+    ),
 )
 
 WINDOWS = (
