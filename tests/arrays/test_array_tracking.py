@@ -534,6 +534,26 @@ def test_an_inner_call_hands_arrays_of_the_outer_call_back_tracked() -> None:
     assert flat(wa.provenance(outer(X)), 0) == [3]
 
 
+def test_an_inner_call_on_plain_arrays_is_part_of_the_outer_call() -> None:
+    @wa.track
+    def outer(x: Any) -> Any:
+        @wa.track
+        def shifted(z: Any) -> Any:
+            return z + x
+
+        @wa.track
+        def fill(z: Any) -> None:
+            z[0] = x[3]
+
+        plain = np.arange(4.0)
+        fill(plain)
+        return shifted(np.arange(4.0)) * 2, plain
+
+    shifted, plain = map(wa.provenance, outer(X))
+    assert shifted.backward(2)["x"][0].tolist() == [2, 3]
+    assert flat(plain, 0) == [3] and plain.grade == "superset"
+
+
 def test_partials_callable_objects_and_generators() -> None:
     class Doubled:
         def __call__(self, x: Any) -> Any:

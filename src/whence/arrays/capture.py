@@ -163,10 +163,13 @@ class TrackedFunction:
 
             session.packages |= self._packages
             return self.function(*unwrapped(args), **unwrapped(kwargs))
+        if session is not None:  # part of a larger tracked call, whose arrays it may reach
+            session.packages |= self._packages
+            return self.function(*args, **kwargs)
         for value in args:
             kind = type(value)
             if kind is TrackedArray or (kind in _NESTING and tracked_in(value)):
-                return self.function(*args, **kwargs)  # part of a larger tracked call
+                return self.function(*args, **kwargs)
         if kwargs and tracked_in(kwargs):
             return self.function(*args, **kwargs)
         if self.views is not None:
