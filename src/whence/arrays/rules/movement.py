@@ -388,6 +388,16 @@ def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if result is array.data_:
             return array
         each = EachCell(result.shape, (node,), func.__name__, node.loose)
+def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.real_if_close`: each cell from itself; all say whether it loses its imaginary part."""
+    array = lifted(session, bind(func, args, kwargs)["a"])
+    if array.data_.dtype.kind != "c":
+        return elementwise(session, func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    edges = [same_cells(array, result.shape), all_cells(array, result.shape, False)]
+    return finish(session, result, edges, func.__name__, args)
+
+
         made = TrackedArray(result, each, session)
         if result.base is not None:
             session.link(array, made)
