@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+import whence.arrays as wa
 from whence.arrays.annotated import Cell, annotated_array, read
 from whence.arrays.expand import expand
 
@@ -18,6 +19,12 @@ CHOICE = {
     np.minimum: lambda a, b: a if a.value <= b.value else b,
     np.fmin: lambda a, b: a if a.value <= b.value else b,
 }
+DELTAS: dict[str, tuple[Any, ...]] = {
+    "f": (0.4, -7.1, 1e3),
+    "c": (0.3, -2 - 3j),
+    "i": (1, -1),
+}
+ROLES: tuple[Any, Any] = ("contributing", "influencing")
 
 
 def annotated(
@@ -86,3 +93,52 @@ def perturbed(
                     seen[:, cell] |= ~np.atleast_1d(same).reshape(-1)
         out.append(seen)
     return out
+
+
+def function(program: str, result: str) -> Any:
+    """A function of x, y and i that does `program` and gives `result`."""
+    space: dict[str, Any] = {"np": np, "__name__": __name__}
+    exec(f"def f(x, y, i):\n    {program}\n    return {result}", space)
+    return space["f"]
+
+
+def leaves(result: Any) -> list[Any]:
+    """Results one by one."""
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def _changed(call: Any, arrays: list[Any], number: int, cell: int) -> Iterator[list[Any]]:
+    for delta in DELTAS[arrays[number].dtype.kind]:
+        other = [a.copy() for a in arrays]
+        other[number].reshape(-1)[cell] += delta
+        try:
+            yield leaves(call(*other))
+        except (IndexError, ValueError):
+            continue
+
+
+def _moved(was: Any, now: Any) -> Any:
+    """Which cells are not what they were; all, if there are more or fewer."""
+    if np.shape(was) != np.shape(now):
+        return np.ones(np.shape(was), dtype=bool)
+    return ~((was == now) | ((was != was) & (now != now)))
+
+
+def check_what_moves(call: Any, arrays: list[Any]) -> list[wa.Provenance]:
+    """Run a function of x, y and i plain and tracked: both agree, and what a cell moves is told."""
+    mine, theirs = ([a.copy() for a in arrays] for _ in range(2))
+    plain = leaves(call(*mine))
+    follow = wa.track(call)
+    made = leaves(follow(*theirs))
+    for one, two in zip([*plain, *mine], [*made, *theirs], strict=True):
+        np.testing.assert_array_equal(one, two, strict=True)
+    answers = leaves(follow.last)
+    for part, answer in enumerate(answers):
+        for number, name in enumerate("xyi"):
+            for cell in range(arrays[number].size):
+                at = tuple(int(k) for k in np.unravel_index(cell, arrays[number].shape))
+                told = [answer.forward_cells(name, at, r).mask() for r in ROLES]
+                for other in _changed(call, arrays, number, cell):
+                    moved = _moved(plain[part], other[part]) if part < len(other) else True
+                    assert not (moved & ~(told[0] | told[1])).any(), (name, at)
+    return answers
