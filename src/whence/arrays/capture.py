@@ -331,7 +331,7 @@ class Call(Session):
         return result
 
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
-        if self.steering or self.left or self.foreign:
+        if self.steering or self.left or self.foreign or node.loose is not None:
             node = self._with_others(node)
         name = self.function.__name__ + path
         found = Provenance(node, self.shapes, name, self.untracked, unknown)
@@ -353,11 +353,15 @@ class Call(Session):
 
 
 def with_steering(node: Node, session: Session) -> Node:
-    """Branches on values influence every cell of what is returned; so may values that left."""
-    if not session.steering and not session.left:
+    """Branches on values influence every cell of what is returned; so may values that left.
+
+    So does what decided its shape: cells that were written since may not know of it.
+    """
+    steering = session.steering if node.loose is None else [*session.steering, node.loose]
+    if not steering and not session.left:
         return node
     shape = node.shape
-    looked = list({id(n): n for n in session.steering}.values())
+    looked = list({id(n): n for n in steering}.values())
     edges = [Edge(n, partial(everything, shape, n.shape), False) for n in looked]
     gone = {(id(n), op): n for n, op in session.left}
     edges += [

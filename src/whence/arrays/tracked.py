@@ -47,7 +47,11 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
+        try:
+            return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
+        except Exception as error:
+            self.session_.raised(error, tracked_in([args, kwargs]))
+            raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
@@ -56,7 +60,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     # values that leave, and branches on them
 
     def __bool__(self) -> bool:
-        self.session_.steering.append(self.node_)
+        self.session_.branch_on(self.node_)
         return bool(self.data_)
 
     def __len__(self) -> int:
@@ -70,8 +74,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _look_at_shape(self) -> None:
         self.session_.narrow(Reach.BETWEEN)
-        if self.node_.loose:
-            self.session_.steering.append(self.node_)
+        self.session_.look_at_shape(self.node_)
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
@@ -121,15 +124,23 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     # indexing
 
     def __getitem__(self, key: Any) -> Any:
-        return hooks.get(self, key)
+        try:
+            return hooks.get(self, key)
+        except Exception as error:
+            self.session_.raised(error, tracked_in(key), self.node_)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        hooks.put(self, key, value)
+        try:
+            hooks.put(self, key, value)
+        except Exception as error:
+            self.session_.raised(error, tracked_in([key, value]), self.node_)
+            raise
 
     def __iter__(self) -> Iterator[Any]:
         if not self.data_.ndim:
             raise TypeError("iteration over a 0-d array")
-        self.session_.narrow(Reach.BETWEEN)
+        self._look_at_shape()
         return (self[i] for i in range(len(self.data_)))
 
     # description: says nothing about values
@@ -143,7 +154,11 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @shape.setter
     def shape(self, value: Any) -> None:
-        hooks.set_shape(self, value)
+        try:
+            hooks.set_shape(self, value)
+        except Exception as error:
+            self.session_.raised(error, tracked_in(value), self.node_)
+            raise
 
     @property
     def ndim(self) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 from whence.arrays.forms import identity
 from whence.arrays.graph import Edge
-from whence.arrays.rules.base import finish
+from whence.arrays.rules.base import finish, same_cells
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
@@ -78,7 +78,11 @@ def _taken_out(value: Any) -> Any:
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     array = args[0]
-    result = original(array.data_, *raw(args[1:]), **raw(kwargs))
+    try:
+        result = original(array.data_, *raw(args[1:]), **raw(kwargs))
+    except Exception as error:
+        array.session_.raised(error, [array])
+        raise
     if result is array.data_:
         return array
     if result.shape == array.data_.shape:
@@ -102,14 +106,26 @@ def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
         session, caller = current.get(), sys._getframe(1)
         if session is None or not _served(caller) or not _names(caller, original):
             return original(*args, **kwargs)
-        result = original(*raw(args), **raw(kwargs))
-        operands = tracked_in([args[1:], kwargs])
-        from whence.arrays.rules.base import same_cells
-
-        edges = [same_cells(t, result.shape) for t in operands]
-        return finish(session, result, edges, original.__name__, (args[1:], kwargs))
+        return _filled(session, original, args, kwargs)
 
     return make
+
+
+def _filled(session: Session, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """An array of a given shape, or of that of a prototype, whose values are not used."""
+    like = original.__name__ in _LIKE
+    first, named = [*args[:1], kwargs.get("a"), kwargs.get("prototype")], [kwargs.get("shape")]
+    sizes = tracked_in(named if like else [first, named])
+    given = args[1:], {k: v for k, v in kwargs.items() if k not in ("a", "prototype", "shape")}
+    try:
+        result = original(*raw(args), **raw(kwargs))
+    except Exception as error:
+        session.raised(error, [*sizes, *tracked_in(given)])
+        raise
+    shapes = [t.node_.loose for t in tracked_in(first) if like and t.node_.loose is not None]
+    edges = [same_cells(t, result.shape) for t in tracked_in(given)]
+    sized_by = [*(t.node_ for t in sizes), *shapes]
+    return finish(session, result, edges, original.__name__, given, sized_by)
 
 
 def _names(caller: FrameType, function: Callable[..., Any]) -> bool:
@@ -156,9 +172,4 @@ def leave() -> None:
 
 def blank_like(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """zeros_like and kin with a tracked prototype: its shape is used, not its values."""
-    result = _original[func.__name__](*raw(args), **raw(kwargs))
-    operands = tracked_in([args[1:], kwargs])
-    from whence.arrays.rules.base import same_cells
-
-    edges = [same_cells(t, result.shape) for t in operands]
-    return finish(session, result, edges, func.__name__, (args[1:], kwargs))
+    return _filled(session, _original[func.__name__], args, kwargs)

@@ -12,6 +12,7 @@ import numpy as np
 from whence.arrays.cells import Ints, Shape
 from whence.arrays.forms import AxisMap, Form, Gather, Run, fixed, gathered, runs, separable
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.memory import owner
 from whence.arrays.rules.base import (
     all_cells,
     bind,
@@ -22,6 +23,7 @@ from whence.arrays.rules.base import (
     positions,
     same_cells,
     shape_of,
+    with_shapes,
 )
 from whence.arrays.rules.movement import Slot, fill, index_of, replay, template
 from whence.arrays.session import Reach, Session
@@ -40,6 +42,7 @@ def get(array: TrackedArray, key: Any) -> Any:
     arrays: list[Any] = []
     shaped = template(key, [], arrays, True)
     held = session.hold(*arrays) if arrays else None
+    steers = tracked_in(key)
     if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
         edges = [same_cells(array, shape_of(result))]
     else:
@@ -50,10 +53,25 @@ def get(array: TrackedArray, key: Any) -> Any:
             rule = partial(sliced, plain, shape_of(result), in_shape)
         else:
             rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
-        steers = tracked_in(key)
         edges = [Edge(array.node_, rule, by_values=bool(steers))]
         edges += [key_edge(k, shape_of(result)) for k in steers]
-    return finish(session, result, edges, "index", (array, key))
+    sized_by = _sizing(key, result, array) if steers else ()
+    return finish(session, result, edges, "index", (array, key), sized_by)
+
+
+def _sizing(key: Any, result: Any, array: TrackedArray) -> list[Node]:
+    """The arrays in a key whose values say how many cells it takes: masks and ends of slices.
+
+    All of them, if it gives a view: they say what a write to the view changes.
+    """
+    view = isinstance(result, np.ndarray) and owner(result) is owner(array.data_)
+    items = key if type(key) is tuple else (key,)
+    return [
+        found.node_
+        for item in items
+        for found in tracked_in(item)
+        if view or type(item) is slice or found.data_.dtype == bool
+    ]
 
 
 def _note_bounds(session: Session, key: Any, shape: Shape) -> None:
@@ -146,17 +164,18 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
         node = source.node_ if type(source) is TrackedArray else None
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
-        keys = [k.node_ for k in tracked_in(key)]
+        keys = _steering(key)
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
-        session.overwrite(array, made, partial(_cells, kept_key, shape))
+        session.overwrite(array, made, partial(_cells, kept_key, shape), keys)
         return
     if isinstance(key, str):
         doubt = "assignment to a field"
         edges = [Edge(array.node_, partial(_same, shape)), *_values(source, shape, doubt)]
         session.overwrite(array, Node(shape, edges, op), None)
         return
-    kept = partial(_untouched, setter, shaped, held, shape)
-    by_values = any(type(k) is TrackedArray for k in tracked_in(key))
+    none = np.zeros(np.shape(raw(source)), bool) if not np.size(raw(source)) else None
+    kept = partial(_untouched, setter, shaped, held, shape, none)
+    by_values = bool(tracked_in(key))
     edges = [Edge(array.node_, kept, by_values=by_values)]
     if type(source) is TrackedArray:
         rule = partial(_written, setter, shaped, held, shape, source.data_.shape)
@@ -172,7 +191,14 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         else all_cells(k, shape, False)
         for k in tracked_in(key)
     ]
-    session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
+    written = None if by_values else partial(_mask, setter, shaped, held, shape, none)
+    session.overwrite(array, Node(shape, with_shapes(edges, shape), op), written)
+
+
+def _steering(key: Any) -> list[Node]:
+    """The arrays in a key, and what decided their shapes: a key may take no cell at all."""
+    listed = [found.node_ for found in tracked_in(key)]
+    return listed + [node.loose for node in listed if node.loose is not None]
 
 
 def _is_mask(key: TrackedArray, shape: Shape) -> bool:
@@ -226,13 +252,15 @@ def _stamp(setter: Any, shaped: Any, held: Held, target: Any, value: Any) -> Any
     return target
 
 
-def _mask(setter: Any, shaped: Any, held: Held, shape: Shape) -> Ints:
-    """Which cells were written, by flat position."""
-    return np.flatnonzero(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), True))
+def _mask(setter: Any, shaped: Any, held: Held, shape: Shape, none: Any) -> Ints:
+    """Which cells were written, by flat position; `none` is what was written, if it is empty."""
+    value = True if none is None else none
+    return np.flatnonzero(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), value))
 
 
-def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape) -> Form:
-    return gathered(shape, shape, _stamp(setter, shaped, held, index_of(shape), 0))
+def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape, none: Any) -> Form:
+    value = 0 if none is None else none
+    return gathered(shape, shape, _stamp(setter, shaped, held, index_of(shape), value))
 
 
 def _written(setter: Any, shaped: Any, held: Held, shape: Shape, in_shape: Shape) -> Form:
@@ -275,7 +303,7 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     def wrap(part: Any) -> Any:
         rule = partial(_found, held, part.shape, columns)
         edges = [Edge(array.node_, rule, by_values=True), all_cells(array, part.shape, False)]
-        return finish(session, part, edges, name_of(func), args)
+        return finish(session, part, edges, name_of(func), args, [array.node_])
 
     return tuple(wrap(part) for part in result) if isinstance(result, tuple) else wrap(result)
 
@@ -363,6 +391,7 @@ def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any
     array, axis, function = bound["arr"], bound["axis"], bound["func1d"]
     shape = array.data_.shape
     axis = axis % len(shape)
+    session.look_at_shape(array.node_)
     lanes = np.moveaxis(array, axis, -1)
     outer = shape[:axis] + shape[axis + 1 :]
     options = {k: v for k, v in kwargs.items() if k not in ("func1d", "axis", "arr")}

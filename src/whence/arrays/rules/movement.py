@@ -187,6 +187,8 @@ def moved(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     result = plain_call(func, args, kwargs)
     op = func.__name__
     if isinstance(result, tuple | list):
+        for operand in tracked_in(args) if op == "unstack" else ():  # as many as there are
+            session.look_at_shape(operand.node_)
         made = [
             finish(session, part, move_edges(session, func, args, kwargs, part, i), op, args)
             for i, part in enumerate(result)
@@ -215,6 +217,10 @@ def shared_out(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return moved(session, func, args, kwargs)
 
 
+# movements whose selectors say how many cells there are
+_COUNTING = frozenset({np.compress, np.delete, np.extract, np.insert, np.repeat})
+
+
 def selecting(*selectors: str) -> Any:
     """A rule for movements in which the arguments named only say which cells go where."""
 
@@ -239,8 +245,10 @@ def selecting(*selectors: str) -> Any:
             )
             for i, t in enumerate(slots)
         ]
-        edges = steer(edges, [bound.get(s) for s in selectors], shape_of(result))
-        return finish(session, result, edges, name_of(func), args)
+        steering = [bound.get(s) for s in selectors]
+        edges = steer(edges, steering, shape_of(result))
+        sized_by = [t.node_ for t in tracked_in(steering)] if func in _COUNTING else []
+        return finish(session, result, edges, name_of(func), args, sized_by)
 
     return rule
 
@@ -351,7 +359,9 @@ def tile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     edges = []
     if type(array) is TrackedArray:
         edges.append(Edge(array.node_, partial(_tiled, result.shape, array.data_.shape)))
-    return finish(session, result, steer(edges, [bound["reps"]], result.shape), "tile", args)
+    edges = steer(edges, [bound["reps"]], result.shape)
+    sized_by = [t.node_ for t in tracked_in(bound["reps"])]
+    return finish(session, result, edges, "tile", args, sized_by)
 
 
 def _tiled(shape: Shape, in_shape: Shape) -> Form:
@@ -378,16 +388,6 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, edges, func.__name__, args)
 
 
-def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
-    if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
-        result, node = func(array.data_), array.node_
-        if type(result) is not np.ndarray:
-            edges = [same_cells(array, shape_of(result))]
-            return finish(session, result, edges, func.__name__, args)
-        if result is array.data_:
-            return array
-        each = EachCell(result.shape, (node,), func.__name__, node.loose)
 def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.real_if_close`: each cell from itself; all say whether it loses its imaginary part."""
     array = lifted(session, bind(func, args, kwargs)["a"])
@@ -398,6 +398,16 @@ def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, edges, func.__name__, args)
 
 
+def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
+    if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
+        result, node = func(array.data_), array.node_
+        if type(result) is not np.ndarray:
+            edges = [same_cells(array, shape_of(result))]
+            return finish(session, result, edges, func.__name__, args)
+        if result is array.data_:
+            return array
+        each = EachCell(result.shape, (node,), func.__name__, node.loose)
         made = TrackedArray(result, each, session)
         if result.base is not None:
             session.link(array, made)

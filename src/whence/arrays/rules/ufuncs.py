@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
-from whence.arrays.graph import EachCell, Edge, Held, Node, lined_up
+from whence.arrays.graph import EachCell, Edge, Held, Node, joint, lined_up
 from whence.arrays.memory import Array
-from whence.arrays.rules.base import finish, has_untracked, positions, same_cells, store
+from whence.arrays.rules.base import (
+    finish,
+    has_untracked,
+    positions,
+    same_cells,
+    shapes_differ,
+    store,
+    with_shapes,
+)
 from whence.arrays.rules.reduce import (
     Pick,
     beside,
@@ -44,22 +52,30 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     session = self.session_
     if session.frames and _others_turn(inputs):
         return NotImplemented
-    if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
-        return (
-            NotImplemented
-            if _others_turn(inputs)
-            else _other(session, ufunc, method, inputs, kwargs)
-        )
-    plain, operands, loose = [], [], False
-    for operand in inputs:
-        if type(operand) is TrackedArray:
-            node = operand.node_
-            operands.append(node)
-            loose = loose or node.loose
-            plain.append(operand.data_)
-        else:
-            plain.append(operand)
-    result = ufunc(*plain)
+    try:
+        if method != "__call__" or kwargs or session.left or ufunc.signature or ufunc in CHOICES:
+            return (
+                NotImplemented
+                if _others_turn(inputs)
+                else _other(session, ufunc, method, inputs, kwargs)
+            )
+        plain, operands, loose = [], [], None
+        for operand in inputs:
+            if type(operand) is TrackedArray:
+                node = operand.node_
+                operands.append(node)
+                if node.loose is not None:
+                    loose = joint(loose, node.loose)
+                plain.append(operand.data_)
+            else:
+                plain.append(operand)
+        result = ufunc(*plain)
+    except Exception as error:
+        given = tracked_in([*inputs, kwargs])
+        each_cell = method == "__call__" and ufunc.signature is None
+        looked_at = [] if each_cell and shapes_differ(inputs) else given
+        session.raised(error, looked_at, *[operand.node_ for operand in given])
+        raise
     if type(result) is not np.ndarray:
         return NotImplemented if _others_turn(inputs) else _wrap(session, ufunc, inputs, result)
     node = EachCell(result.shape, operands, ufunc.__name__, loose)
@@ -121,7 +137,12 @@ class Choice(Node):
     __slots__ = ("first", "operands")
 
     def __init__(
-        self, shape: Shape, operands: Sequence[Node | None], op: str, loose: bool, first: Array
+        self,
+        shape: Shape,
+        operands: Sequence[Node | None],
+        op: str,
+        loose: Node | None,
+        first: Array,
     ) -> None:
         self.shape, self.op, self.label, self.loose = shape, op, None, loose
         self.operands, self.first = operands, first
@@ -146,7 +167,7 @@ def _choice(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: 
     result, first = found
     operands, op = _nodes(inputs), ufunc.__name__
     if type(result) is np.ndarray and not session.left:
-        loose = any(node is not None and node.loose for node in operands)
+        loose = reduce(joint, [node.loose for node in operands if node is not None], None)
         return TrackedArray(result, Choice(result.shape, operands, op, loose, first), session)
     if not hasattr(result, "shape"):  # object arrays give Python objects
         result = np.asarray(result, dtype=object)
@@ -415,7 +436,8 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
             edges.append(Edge(value.node_, rule, by_values=True, doubt=doubt))
     edges += [same_for(t, shape) for t in tracked_in(key)]
-    session.overwrite(target, Node(shape, edges, f"{ufunc.__name__}.at"), None)
+    node = Node(shape, with_shapes(edges, shape), f"{ufunc.__name__}.at")
+    session.overwrite(target, node, None)
 
 
 def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
