@@ -171,6 +171,17 @@ def count(x: Any, order: Any) -> Any:
     return np.concatenate([out, early])
 
 
+def rows_by_key(x: Any, order: Any) -> Any:
+    """Cells of rows, put where another array says through views of the rows."""
+    out = np.zeros((4, 9))
+    for i in range(len(x)):
+        row = out[i % 3]
+        row[order[i] % 9] = x[i]
+        if i == 20:
+            out[0] = 5
+    return out.reshape(-1)
+
+
 def test_keys_steer_the_cells_that_they_left_alone() -> None:
     x, order = np.arange(40.0), np.roll(np.arange(40), 3)
     answer = wa.provenance(wa.track(place)(x, order))
@@ -183,7 +194,15 @@ def test_keys_steer_the_cells_that_they_left_alone() -> None:
     assert len(answer.forward("order", 8)[0]) == 0
 
 
-@pytest.mark.parametrize("loop", [place, count])
+def test_keys_of_a_view_steer_what_lies_in_it() -> None:
+    x, order = np.arange(36.0), np.arange(36)
+    answer = wa.provenance(wa.track(rows_by_key)(x, order))
+    assert answer.forward("order", 35, "influencing")[0].tolist() == list(range(18, 27))
+    assert len(answer.backward(30, "influencing")["order"][0]) == 0  # no key went there
+    assert 18 not in answer.backward(1, "influencing")["order"][0]  # written over since
+
+
+@pytest.mark.parametrize("loop", [place, count, rows_by_key])
 def test_roles_agree_however_they_are_asked_for(loop: Callable[..., Any]) -> None:
     rng = np.random.default_rng(1)
     x, order = rng.random(36), rng.permutation(36)

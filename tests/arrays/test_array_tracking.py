@@ -534,6 +534,61 @@ def test_an_inner_call_hands_arrays_of_the_outer_call_back_tracked() -> None:
     assert flat(wa.provenance(outer(X)), 0) == [3]
 
 
+def test_an_inner_call_on_plain_arrays_is_part_of_the_outer_call() -> None:
+    @wa.track
+    def outer(x: Any) -> Any:
+        @wa.track
+        def shifted(z: Any) -> Any:
+            return z + x
+
+        @wa.track
+        def fill(z: Any) -> None:
+            z[0] = x[3]
+
+        plain = np.arange(4.0)
+        fill(plain)
+        return shifted(np.arange(4.0)) * 2, plain
+
+    shifted, plain = map(wa.provenance, outer(X))
+    assert shifted.backward(2)["x"][0].tolist() == [2, 3]
+    assert flat(plain, 0) == [3] and plain.grade == "superset"
+
+
+def test_errors_that_are_caught_are_branches() -> None:
+    def first(call: Any) -> Any:
+        @wa.track
+        def f(x: Any, y: Any) -> Any:
+            try:
+                call(x, y)
+            except (ArithmeticError, LookupError, ValueError):
+                return x[:1]
+            return x
+
+        with np.errstate(all="raise"):
+            found = wa.provenance(f(X, np.array([0, 9])))
+        assert found.grade == "exact" and flat(found, 0) == [0]
+        return [flat(found, 0, name, "influencing") for name in ("x", "y")]
+
+    assert first(lambda x, y: x[0] / y) == [[], [0, 1]]
+    assert first(lambda x, y: x[y]) == [[], [0, 1]]
+    assert first(lambda x, y: np.bincount(y[:1] - 1)) == [[], [0]]
+    assert first(lambda x, y: np.asarray_chkfinite(np.where(y, np.inf, 0))) == [[], [0, 1]]
+    for of_sizes in (lambda x, y: x[9], lambda x, y: x + y, lambda x, y: y.__setitem__(2, 1)):
+        assert first(of_sizes) == [[], []]
+
+
+def test_a_shape_that_is_set_is_that_of_every_name() -> None:
+    @wa.track
+    def f(x: Any) -> Any:
+        same = np.squeeze(x)
+        x.shape = (4,)
+        return same
+
+    found = wa.provenance(f(X.reshape(2, 2).copy()))
+    assert found.shape == (4,)
+    assert [part.tolist() for part in found.backward(2)["x"]] == [[1], [0]]
+
+
 def test_partials_callable_objects_and_generators() -> None:
     class Doubled:
         def __call__(self, x: Any) -> Any:

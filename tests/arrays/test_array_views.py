@@ -142,6 +142,19 @@ def test_a_view_that_stops_being_right_is_withdrawn() -> None:
     assert wa.provenance(result).backward(0)["x"][0].tolist() == [15]
 
 
+def test_a_size_found_out_by_an_error_is_looked_at() -> None:
+    def turned_if_long(x: Any) -> Any:
+        try:
+            x[8]
+        except IndexError:
+            return x * 2
+        return x[::-1]
+
+    follow = wa.track(turned_if_long, views=wa.Views(recheck=10**6))
+    assert kinds(follow, [(rng.random(n),) for n in (4, 4, 6, 6, 8, 8, 10)])[-1] == ""
+    assert follow.last.backward(0)["x"][0].tolist() == [9]
+
+
 def test_another_shape_than_the_view_says() -> None:
     def wide(x: Any) -> Any:
         return np.concatenate([x, x]) if len(x) == 15 else x * 1

@@ -163,10 +163,13 @@ class TrackedFunction:
 
             session.packages |= self._packages
             return self.function(*unwrapped(args), **unwrapped(kwargs))
+        if session is not None:  # part of a larger tracked call, whose arrays it may reach
+            session.packages |= self._packages
+            return self.function(*args, **kwargs)
         for value in args:
             kind = type(value)
             if kind is TrackedArray or (kind in _NESTING and tracked_in(value)):
-                return self.function(*args, **kwargs)  # part of a larger tracked call
+                return self.function(*args, **kwargs)
         if kwargs and tracked_in(kwargs):
             return self.function(*args, **kwargs)
         if self.views is not None:
@@ -335,7 +338,7 @@ class Call(Session):
         return result
 
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
-        if self.steering or self.left or self.foreign:
+        if self.steering or self.left or self.foreign or node.loose is not None:
             node = self._with_others(node)
         name = self.function.__name__ + path
         found = Provenance(node, self.shapes, name, self.untracked, unknown)
@@ -357,11 +360,15 @@ class Call(Session):
 
 
 def with_steering(node: Node, session: Session) -> Node:
-    """Branches on values influence every cell of what is returned; so may values that left."""
-    if not session.steering and not session.left:
+    """Branches on values influence every cell of what is returned; so may values that left.
+
+    So does what decided its shape: cells that were written since may not know of it.
+    """
+    steering = session.steering if node.loose is None else [*session.steering, node.loose]
+    if not steering and not session.left:
         return node
     shape = node.shape
-    looked = list({id(n): n for n in session.steering}.values())
+    looked = list({id(n): n for n in steering}.values())
     edges = [Edge(n, partial(everything, shape, n.shape), False) for n in looked]
     edges += session.tainted(shape, contributing=False)
     return Node(shape, [Edge(node, partial(identity, shape)), *edges], node.op)

@@ -13,7 +13,7 @@ import numpy as np
 
 from whence.arrays.cells import Cells, Shape
 from whence.arrays.compose import compose
-from whence.arrays.forms import Form, broadcast, identity
+from whence.arrays.forms import Form, broadcast, everything, identity
 from whence.arrays.query import backward
 
 Role = Literal["contributing", "influencing"]
@@ -80,7 +80,8 @@ class Edge:
 class Node:
     """One version of an array: its shape, the operation that made it, and its edges.
 
-    `loose` says that values decided its shape, so that asking for the shape is looking at them.
+    `loose` stands for its shape, and for which part of another array it is a view of, if values
+    decided that: asking for the shape is looking at them.
     """
 
     __slots__ = ("__weakref__", "_edges", "label", "loose", "op", "shape")
@@ -92,7 +93,7 @@ class Node:
         edges: Iterable[Edge] = (),
         op: str = "",
         label: str | None = None,
-        loose: bool = False,
+        loose: Node | None = None,
     ) -> None:
         self.shape, self.op, self.label, self.loose = shape, op, label, loose
         self._edges = tuple(edges)
@@ -122,7 +123,7 @@ class Input(Node):
     """An array that was given, by its name; there is nothing behind it."""
 
     __slots__ = ()
-    _edges, op, loose = (), "input", False
+    _edges, op, loose = (), "input", None
 
     def __init__(self, shape: Shape, label: str) -> None:
         self.shape, self.label = shape, label
@@ -139,7 +140,7 @@ class EachCell(Node):
 
     __slots__ = ("operands",)
 
-    def __init__(self, shape: Shape, operands: Sequence[Node], op: str, loose: bool) -> None:
+    def __init__(self, shape: Shape, operands: Sequence[Node], op: str, loose: Node | None) -> None:
         self.shape, self.op, self.label, self.loose = shape, op, None, loose
         self.operands = operands
 
@@ -157,6 +158,24 @@ class EachCell(Node):
 def lined_up(shape: Shape, in_shape: Shape) -> Rule:
     """Each cell from the cell of an operand that lines up with it."""
     return partial(identity, shape) if shape == in_shape else partial(broadcast, shape, in_shape)
+
+
+def influence(node: Node, shape: Shape) -> Edge:
+    """Every cell of an array has a say in every cell of another."""
+    return Edge(node, partial(everything, shape, node.shape), False, by_values=True)
+
+
+def shape_from(nodes: Iterable[Node]) -> Node:
+    """A shape that the values of some arrays decided: one cell, also where the array has none."""
+    every = [known for node in nodes for known in (node, node.loose) if known is not None]
+    return Node((), [influence(node, ()) for node in every], "shape")
+
+
+def joint(one: Node | None, two: Node | None) -> Node | None:
+    """A shape that follows from two."""
+    if one is None or two is None or one is two:
+        return two if one is None else one
+    return shape_from((one, two))
 
 
 def ordered(node: Node) -> list[Node]:

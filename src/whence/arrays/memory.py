@@ -46,6 +46,10 @@ class Layout(NamedTuple):
             reach = step * count
         return True
 
+    def every(self) -> Ints:
+        """The flat positions of all cells."""
+        return np.arange(int(np.prod(self.shape, dtype=np.int64)), dtype=np.int64)
+
     def addresses(self) -> Ints:
         """The address of every cell."""
         out = np.full(self.shape, self.start, dtype=np.int64)
@@ -65,6 +69,8 @@ class Layout(NamedTuple):
 
     def cells_at(self, addresses: Ints) -> Ints:
         """The flat position of the cell at each address, −1 for none; cells must be distinct."""
+        if 0 in self.shape:
+            return np.full(addresses.shape, -1, dtype=np.int64)
         rest = addresses - self.start
         for size, stride in zip(self.shape, self.strides, strict=True):
             if stride < 0:
@@ -81,6 +87,17 @@ class Layout(NamedTuple):
             index = size - 1 - index if stride < 0 else index
             out += index * int(np.prod(self.shape[axis + 1 :], dtype=np.int64))
         return np.where(inside & (rest == 0), out, -1)
+
+
+class Shared(NamedTuple):
+    """The cells of one array that lie where another has cells, all of them distinct."""
+
+    here: Layout
+    there: Layout
+
+    def holds(self, cells: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of some cells do, given by flat position."""
+        return self.there.cells_at(self.here.address(cells)) >= 0
 
 
 def layout(array: Array) -> Layout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import chain
@@ -13,11 +13,12 @@ import numpy as np
 
 from whence.arrays.cells import Ints
 from whence.arrays.forms import Form, Gather, everything, identity
-from whence.arrays.graph import Edge, Held, Node
-from whence.arrays.memory import FOREIGN, Array, Layout, block_of, layout, owner
+from whence.arrays.graph import Edge, Held, Node, influence
+from whence.arrays.memory import FOREIGN, Array, Layout, Shared, block_of, layout, owner
 from whence.arrays.writes import Written
 
 _VIEWS_NOTED = 256
+_OF_TYPES = (TypeError, AttributeError)  # errors that the same types give, whatever the values
 Cover = Callable[[], Ints]  # gives the flat cells of a target that a write changed
 
 if TYPE_CHECKING:
@@ -83,9 +84,31 @@ class Session:
         if reach > self.reach:
             self.reach = reach
 
+    def branch_on(self, node: Node) -> None:
+        """A branch on the values of an array, and on how many there are."""
+        self.steering.append(node)
+        self.look_at_shape(node)
+
+    def look_at_shape(self, node: Node) -> None:
+        """A shape was asked for: a branch, if values decided it."""
+        if node.loose is not None:
+            self.steering.append(node.loose)
+
+    def raised(self, error: Exception, operands: Iterable[TrackedArray], *sized: Node) -> None:
+        """An error is a branch for who catches it: on what operands hold, and on sizes."""
+        self.narrow(Reach.BETWEEN)
+        for node in sized:
+            self.look_at_shape(node)
+        for operand in operands:
+            if isinstance(error, _OF_TYPES) and operand.data_.dtype != object:
+                self.look_at_shape(operand.node_)
+            else:
+                self.branch_on(operand.node_)
+
     def escape(self, node: Node, operation: str) -> None:
         """A value left NumPy: what is made of untracked values from now on may hold it."""
         self.left.append((node, operation))
+        self.look_at_shape(node)
 
     def pool(self) -> Node | None:
         """One node for all values that left until now; it stands on the one before it."""
@@ -128,7 +151,7 @@ class Session:
         """Put the arrays that share memory and are still there into families, by its owner."""
         for pair in self.views:
             living = [array for array in (noted() for noted in pair) if array is not None]
-            if not living or not np.may_share_memory(living[0].data_, living[-1].data_):
+            if not living or not _share_memory(living[0].data_, living[-1].data_):
                 continue
             family = self.aliases.setdefault(id(owner(living[0].data_)), {})
             for array in living:
@@ -137,16 +160,31 @@ class Session:
                     family[key] = ref(array, partial(family.pop, key))
         self.views.clear()
 
-    def overwrite(self, target: TrackedArray, node: Node, written: Cover | None) -> None:
-        """Give `target` a new node after a write, and pass the change on to its aliases."""
+    def standing_for(self, data: Array) -> list[TrackedArray]:
+        """The tracked arrays of some data, among those that share memory."""
+        self._gather_views()
+        found = [noted() for noted in self.aliases.get(id(owner(data)), {}).values()]
+        return [array for array in found if array is not None and array.data_ is data]
+
+    def overwrite(
+        self, target: TrackedArray, node: Node, written: Cover | None, keys: Sequence[Node] = ()
+    ) -> None:
+        """Give `target` a new node after a write, and pass the change on to its aliases.
+
+        Without `written`, all cells are from the new node; `keys` steered which cells were written,
+        and so did what decided which part of an alias `target` is.
+        """
         self.changed = self.changed or target.node_.label is not None
+        node.loose = target.node_.loose
         target.node_ = node
+        if target.data_.base is not None and not (place := layout(target.data_)).distinct:
+            target.node_ = _overlapping(node, place, written)
         self._gather_views()
         for noted in list(self.aliases.get(id(owner(target.data_)), {}).values()):
             alias = noted()
             if alias is not None and alias is not target:
                 self.changed = self.changed or alias.node_.label is not None
-                alias.node_ = _seen_through(alias, target, written)
+                alias.node_ = _seen_through(alias, target, written, keys)
 
     def before_write(self, target: Array) -> None:
         """Copy held values that a write to `target` could change."""
@@ -162,59 +200,82 @@ class Session:
                 self.held[block] = [held for held in listed if _lies_in(held, block)]
 
 
+def _share_memory(one: Array, two: Array) -> bool:
+    """Whether two arrays are of one piece of memory, also where one of them has no cells."""
+    return owner(one) is owner(two) or np.may_share_memory(one, two)
+
+
 def _lies_in(held: Held, block: int) -> bool:
     return any(isinstance(a, np.ndarray) and block_of(a) == block for a in held.arrays)
 
 
-def _seen_through(alias: TrackedArray, target: TrackedArray, written: Cover | None) -> Node:
+def _overlapping(node: Node, place: Layout, written: Cover | None) -> Node:
+    """The node of an array after a write, where cells of it share their places in memory."""
+    shape = place.shape
+    cells = place.every() if written is None else written()
+
+    def moved() -> Form:
+        index = _positions(place, place, cells)
+        return Gather(shape, shape, np.where(index < 0, place.every().reshape(shape), index))
+
+    edge = Edge(node, moved)
+    if len(np.unique(place.address(cells))) < len(cells):  # NumPy does not say which is last
+        doubt = "a write to cells that overlap"
+        edge = Edge(node, partial(everything, shape, shape), doubt=doubt)
+    return Node(shape, [edge], "write", None, node.loose)
+
+
+def _seen_through(
+    alias: TrackedArray, target: TrackedArray, written: Cover | None, keys: Sequence[Node]
+) -> Node:
     """The node of an alias after a write to `target` (all of it, or the cells of `written`)."""
     there, here = layout(target.data_), layout(alias.data_)
-    shape = alias.data_.shape
+    shape, loose, part = alias.data_.shape, alias.node_.loose, target.node_.loose
+    chosen = [] if part is None else [influence(part, shape)]
     if alias.data_.itemsize != target.data_.itemsize:
         doubt = "a write through a view of another item size"
         new = Edge(target.node_, partial(everything, shape, target.data_.shape), doubt=doubt)
         old = Edge(alias.node_, partial(identity, shape), doubt=doubt)
-        return Node(shape, (old, new), "write")
+        return Node(shape, (old, new, *chosen), "write", None, loose)
     if here.distinct:
         place = partial(_shared_cells, here, there, written)
-        return Written(alias.node_, target.node_, place, "write")
+        if part is not None:
+            return Written(alias.node_, target.node_, place, "write", [*keys, part])
+        within = Shared(here, there) if there.distinct else None
+        return Written(alias.node_, target.node_, place, "write", keys, within)
 
     def positions() -> Ints:
-        mask = None
-        if written is not None:
-            mask = np.zeros(there.shape, dtype=bool)
-            mask.reshape(-1)[written()] = True
-        return _positions(here, there, mask)
+        # what keys left alone has their influence there
+        cells = there.every() if written is None or keys else written()
+        return _positions(here, there, cells)
 
     def fresh() -> Form:
         return Gather(shape, there.shape, positions())
 
     def kept() -> Form:
-        every = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+        every = here.every().reshape(shape)
         return Gather(shape, shape, np.where(positions() < 0, every, -1))
 
-    return Node(shape, (Edge(alias.node_, kept), Edge(target.node_, fresh)), "write")
+    edges = (Edge(alias.node_, kept), Edge(target.node_, fresh), *chosen)
+    return Node(shape, edges, "write", None, loose)
 
 
 def _shared_cells(
     here: Layout, there: Layout, written: Cover | None, grid: Ints
 ) -> tuple[Ints, Ints]:
     """The cells of an alias that lie where cells of the target were written, and these."""
-    size = int(np.prod(there.shape, dtype=np.int64))
-    source = np.arange(size, dtype=np.int64) if written is None else written()
+    source = there.every() if written is None else written()
     cells = here.cells_at(there.address(source))
     return cells[cells >= 0], source[cells >= 0]
 
 
-def _positions(here: Layout, there: Layout, mask: Array | None) -> Ints:
-    """For each cell of `here` the flat cell of `there` at the same address, if it was written."""
-    target = there.addresses().reshape(-1)
-    order = np.argsort(target, kind="stable")
+def _positions(here: Layout, there: Layout, written: Ints) -> Ints:
+    """For each cell of `here` the cell of `there` that was written to the same address, or −1."""
     wanted = here.addresses()
-    at = np.searchsorted(target[order], wanted)
-    at = np.minimum(at, max(len(target) - 1, 0))
-    found = order[at] if len(order) else np.full(wanted.shape, -1)
-    hit = (target[found] == wanted) if len(order) else np.zeros(wanted.shape, dtype=bool)
-    if mask is not None:
-        hit &= mask.reshape(-1)[found] if len(order) else False
-    return np.where(hit, found, -1).astype(np.int64)
+    if not len(written):
+        return np.full(wanted.shape, -1, dtype=np.int64)
+    target = there.address(written)
+    order = np.argsort(target, kind="stable")
+    at = np.maximum(np.searchsorted(target[order], wanted, side="right") - 1, 0)
+    found = order[at]
+    return np.where(target[found] == wanted, written[found], -1)

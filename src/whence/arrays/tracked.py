@@ -54,7 +54,11 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         if len(types) > 1 and hooks.flat in types:
             return NotImplemented  # it gives its array instead
-        return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
+        try:
+            return RULES.get(func, hooks.unknown)(self.session_, func, args, kwargs)
+        except Exception as error:
+            self.session_.raised(error, tracked_in([args, kwargs]))
+            raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
@@ -63,7 +67,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     # values that leave, and branches on them
 
     def __bool__(self) -> bool:
-        self.session_.steering.append(self.node_)
+        self.session_.branch_on(self.node_)
         return bool(self.data_)
 
     def __len__(self) -> int:
@@ -79,8 +83,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _look_at_shape(self) -> None:
         self.session_.narrow(Reach.BETWEEN)
-        if self.node_.loose:
-            self.session_.steering.append(self.node_)
+        self.session_.look_at_shape(self.node_)
 
     def __contains__(self, item: Any) -> bool:
         if self.scalar_:
@@ -123,8 +126,12 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._tell(lambda value: value, operation)
 
     def _tell(self, question: Callable[[Any], Any], operation: str) -> Any:
-        """What a question to the plain value gives; one that raises lets nothing out."""
-        found = question(bare(self))
+        """What a question to the plain value gives; one that raises lets nothing but that out."""
+        try:
+            found = question(bare(self))
+        except Exception as error:
+            self.session_.raised(error, [self])
+            raise
         self.session_.escape(self.node_, operation)
         return found
 
@@ -139,17 +146,25 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Any:
         if self.scalar_ == PYTHON:
             return self._tell(lambda value: value[raw(key)], "[]")
-        return hooks.get(self, key)
+        try:
+            return hooks.get(self, key)
+        except Exception as error:
+            self.session_.raised(error, tracked_in(key), self.node_)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        hooks.put(self, key, value)
+        try:
+            hooks.put(self, key, value)
+        except Exception as error:
+            self.session_.raised(error, tracked_in([key, value]), self.node_)
+            raise
 
     def __iter__(self) -> Iterator[Any]:
         if self.scalar_:
             return iter(self._tell(list, "iter()"))
         if not self.data_.ndim:
             raise TypeError("iteration over a 0-d array")
-        self.session_.narrow(Reach.BETWEEN)
+        self._look_at_shape()
         return (self[i] for i in range(len(self.data_)))
 
     # description: says nothing about values
@@ -163,7 +178,11 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @shape.setter
     def shape(self, value: Any) -> None:
-        hooks.set_shape(self, value)
+        try:
+            hooks.set_shape(self, value)
+        except Exception as error:
+            self.session_.raised(error, tracked_in(value), self.node_)
+            raise
 
     @property
     def ndim(self) -> int:

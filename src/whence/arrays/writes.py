@@ -16,9 +16,11 @@ from itertools import pairwise
 import numpy as np
 
 from whence.arrays.cells import Cells, Ints, Shape, all_cells, expand_limit, from_flat, no_cells
+from whence.arrays.compose import compose
 from whence.arrays.expand import count_pairs, expand
 from whence.arrays.forms import Form, Gather, everything, identity, pairs
 from whence.arrays.graph import Edge, Node, Role, Step
+from whence.arrays.memory import Shared
 from whence.arrays.query import forward
 
 # From the array's flat positions: the cells written, in order, and the source's cell of each.
@@ -100,15 +102,22 @@ class _Kept(Edge):
 class Written(Node):
     """A version of an array after a write of some cells, from `source` or from constants.
 
-    All cells of `keys`, arrays that said where to write, steer which cells were written.
+    All cells of `keys`, arrays that said where to write, steer which cells were written, of those
+    `within` (None: of all).
     """
 
-    __slots__ = ("log", "source", "steers", "turn")
+    __slots__ = ("log", "source", "steers", "turn", "within")
     log: Log
     turn: int
 
     def __init__(
-        self, before: Node, source: Node | None, place: Place, op: str, keys: Sequence[Node] = ()
+        self,
+        before: Node,
+        source: Node | None,
+        place: Place,
+        op: str,
+        keys: Sequence[Node] = (),
+        within: Shared | None = None,
     ) -> None:
         newest = isinstance(before, Written) and before.turn + 1 == len(before.log.places)
         log = before.log if newest else Log(before.shape)  # type: ignore[attr-defined]
@@ -119,7 +128,10 @@ class Written(Node):
             taken = partial(log.taken, turn, source.shape)
             self.source = Edge(source, taken, by_values=chosen)
             edges.append(self.source)
-        self.steers = [Edge(key, partial(everything, shape, key.shape), False) for key in keys]
+        self.within = within
+        self.steers = [
+            Edge(key, partial(_steered_in, within, shape, key.shape), False) for key in keys
+        ]
         super().__init__(shape, [*edges, *self.steers], op, None, before.loose)
         log.places.append(place)
         log.versions.append(weakref.ref(self))
@@ -135,7 +147,7 @@ class Written(Node):
             edge, found = self._edge(turn), flat if turn < 0 else sources
             if edge is not None:
                 yield Step(edge.parent, from_flat(edge.parent.shape, found[members]))
-        for key in self._keys_since(int(turns.min(initial=self.turn + 1))):
+        for key in self._keys_of(flat, turns):
             yield Step(key, all_cells(key.shape), False)
 
     def behind(self, form: Form | None, useful: Set[int], role: Role) -> Iterator[Step[Form]]:
@@ -171,22 +183,38 @@ class Written(Node):
 
     def steered(self, since: int, reached: Callable[[Node], bool]) -> Cells:
         """The cells of this version that keys after `since` steer, of those that are reached."""
-        for turn in reversed(self._steered(since + 1)):
-            if any(reached(edge.parent) for edge in self._version(turn).steers):
-                every = np.arange(int(np.prod(self.shape, dtype=np.int64)), dtype=np.int64)
-                last, _ = self.log.last(every, self.turn)
-                return Cells(self.shape, flat=every[last <= turn])
-        return no_cells(self.shape)
+        newest: dict[Shared | None, int] = {}  # which covers what older ones do
+        for turn in self._steered(since + 1):
+            version = self._version(turn)
+            if any(reached(edge.parent) for edge in version.steers):
+                newest[version.within] = turn
+        if not newest:
+            return no_cells(self.shape)
+        every = np.arange(int(np.prod(self.shape, dtype=np.int64)), dtype=np.int64)
+        last, _ = self.log.last(every, self.turn)
+        found = np.zeros(len(every), dtype=bool)
+        for within, turn in newest.items():
+            found |= (last <= turn) & (within is None or within.holds(every))
+        return Cells(self.shape, flat=every[found])
 
     def _steered(self, first: int) -> list[int]:
         """The writes that keys steered, from `first` up to this version."""
         listed = self.log.steered
         return listed[bisect_left(listed, first) : bisect_right(listed, self.turn)]
 
-    def _keys_since(self, turn: int) -> list[Node]:
-        """The arrays that said where to write, from a write on: cells it left alone they chose."""
-        found = [e.parent for t in self._steered(max(turn, 0)) for e in self._version(t).steers]
-        return list({id(node): node for node in found}.values())
+    def _keys_of(self, cells: Ints, turns: Ints) -> list[Node]:
+        """The arrays that said where to write, and left some cells alone since their writes."""
+        oldest: dict[Shared | None, int] = {}
+        found: dict[int, Node] = {}
+        for turn in self._steered(max(int(turns.min(initial=self.turn + 1)), 0)):
+            version = self._version(turn)
+            within = version.within
+            if within not in oldest:
+                mine = turns if within is None else turns[within.holds(cells)]
+                oldest[within] = int(mine.min(initial=self.turn + 1))
+            if turn >= oldest[within]:
+                found |= {id(edge.parent): edge.parent for edge in version.steers}
+        return list(found.values())
 
     def _version(self, turn: int) -> Written:
         found = self.log.versions[turn]()
@@ -196,6 +224,15 @@ class Written(Node):
     def _edge(self, turn: int) -> Edge | None:
         """The edge to what a write took its values from (−1: to the array before all writes)."""
         return self._version(0).edges[0] if turn < 0 else self._version(turn).source
+
+
+def _steered_in(within: Shared | None, shape: Shape, key_shape: Shape) -> Form:
+    """The cells that a key could have chosen from all cells of the key."""
+    if within is None:
+        return everything(shape, key_shape)
+    every = within.here.every()
+    index = np.where(within.holds(every), 0, -1).reshape(shape)
+    return compose(Gather(shape, (1,), index), everything((1,), key_shape))
 
 
 def _groups(turns: Ints) -> Iterator[tuple[int, Ints]]:

@@ -60,8 +60,7 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
 
     def __init__(self, tracked: TrackedArray) -> None:
         self.tracked_ = tracked
-        if tracked.node_.loose:  # pandas asks for the length, which values decided
-            tracked.session_.steering.append(tracked.node_)
+        tracked.session_.look_at_shape(tracked.node_)  # pandas asks for the length
 
     # what pandas asks of an extension array
 

@@ -45,8 +45,9 @@ def _serve(family: str, rule: FunctionRule, names: str, module: Any = np) -> Non
 
 
 _serve("element-wise", movement.elementwise,
-       "around round fix angle real imag sinc real_if_close nan_to_num i0 isclose iscomplex "
-       "isreal isneginf isposinf")  # fmt: skip
+       "around round fix angle real imag sinc nan_to_num i0 isclose iscomplex isreal isneginf "
+       "isposinf")  # fmt: skip
+_serve("element-wise", movement.real_if_close, "real_if_close")
 _serve("movement", movement.moved,
        "moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
        "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "

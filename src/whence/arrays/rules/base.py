@@ -11,7 +11,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, everything, identity
-from whence.arrays.graph import Edge, Node, lined_up
+from whence.arrays.graph import Edge, Node, influence, joint, lined_up, shape_from
 from whence.arrays.memory import Array, owner
 from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import (
@@ -29,9 +29,17 @@ _HOLDERS = (list, tuple, dict, set, type(None))
 
 
 def finish(
-    session: Session, result: Any, edges: list[Edge], op: str, args: Sequence[Any] = ()
+    session: Session,
+    result: Any,
+    edges: list[Edge],
+    op: str,
+    args: Sequence[Any] = (),
+    sized_by: Sequence[Node] = (),
 ) -> Any:
-    """Wrap a plain result whose edges are known; `args` are what it was made from."""
+    """Wrap a plain result whose edges are known; `args` are what it was made from.
+
+    The values of `sized_by`, arrays or shapes, decided its shape.
+    """
     if isinstance(result, np.ndarray):
         data, scalar = result, False
     elif isinstance(result, np.generic):
@@ -40,10 +48,13 @@ def finish(
         return _plain(session, result, [*edges, *session.decided(())], op)
     if session.left and has_untracked(args):
         edges = [*edges, *session.tainted(data.shape)]
-    loose = not scalar and (bool(session.deciding) or _is_loose(edges, op))
     if session.deciding:
         edges = [*edges, *session.decided(data.shape)]
-    made = TrackedArray(data, Node(data.shape, edges, op, None, loose), session, scalar)
+    loose = _shape_behind(edges, (*sized_by, *session.deciding))
+    if loose is not None:
+        edges = [*edges, influence(loose, data.shape)]
+    node = Node(data.shape, edges, op, None, None if scalar else loose)
+    made = TrackedArray(data, node, session, scalar)
     if not scalar and (data.base is not None or _is_operand(data, args)):
         link_views(session, made, args)
     return made
@@ -71,26 +82,19 @@ def _is_operand(data: Array, args: Sequence[Any]) -> bool:
     return any(type(operand) is TrackedArray and operand.data_ is data for operand in args)
 
 
-_SHAPED_BY_VALUES = frozenset(
-    {
-        "index",
-        "numpy.argwhere",
-        "numpy.bincount",
-        "numpy.compress",
-        "numpy.delete",
-        "numpy.extract",
-        "numpy.flatnonzero",
-        "numpy.nonzero",
-        "numpy.repeat",
-        "numpy.trim_zeros",
-        "numpy.unique",
-    }
-)
+def _shape_behind(edges: Iterable[Edge], sized_by: Sequence[Node] = ()) -> Node | None:
+    """What decided the shapes of operands, and of the result: it has a say in all its cells."""
+    found = shape_from(sized_by) if sized_by else None
+    for edge in edges:
+        if edge.parent.loose is not None:
+            found = joint(found, edge.parent.loose)
+    return found
 
 
-def _is_loose(edges: list[Edge], op: str) -> bool:
-    decides = op in _SHAPED_BY_VALUES
-    return any(edge.parent.loose or (decides and edge.by_values) for edge in edges)
+def with_shapes(edges: list[Edge], shape: Shape) -> list[Edge]:
+    """Edges, and influence of what decided the shapes of the operands."""
+    loose = _shape_behind(edges)
+    return edges if loose is None else [*edges, influence(loose, shape)]
 
 
 def _plain(session: Session, result: Any, edges: list[Edge], op: str) -> Any:
@@ -125,15 +129,24 @@ def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """np.shape, np.ndim and the like: no values, unless values decided the shape."""
     session.narrow(Reach.BETWEEN)
     for operand in tracked_in([args, kwargs]):
-        if operand.node_.loose:
-            session.steering.append(operand.node_)
+        session.look_at_shape(operand.node_)
     return plain_call(func, args, kwargs)
 
 
 def verdict(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """np.allclose and the like give a plain truth value: a branch on all cells of the operands."""
-    session.steering += [operand.node_ for operand in tracked_in([args, kwargs])]
+    for operand in tracked_in([args, kwargs]):
+        session.branch_on(operand.node_)
     return plain_call(func, args, kwargs)
+
+
+def shapes_differ(operands: Iterable[Any]) -> bool:
+    """Whether operands have shapes that do not go together, whatever their values."""
+    try:
+        np.broadcast_shapes(*(np.shape(raw(operand)) for operand in operands))
+    except ValueError:
+        return True
+    return False
 
 
 def shape_of(result: Any) -> Shape:
@@ -216,7 +229,7 @@ def store(
     if type(out) is TrackedArray:
         if session.left and has_untracked(args):
             edges = [*edges, *session.tainted(out.data_.shape)]
-        session.overwrite(out, Node(out.data_.shape, edges, op), None)
+        session.overwrite(out, Node(out.data_.shape, with_shapes(edges, out.data_.shape), op), None)
         return out
     for edge in edges:
         session.escape(edge.parent, f"{op} with out= a plain array")

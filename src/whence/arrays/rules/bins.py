@@ -49,7 +49,8 @@ def bincount(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         rule = partial(_counted, held, result.shape)
         edges.append(Edge(operand.node_, rule, by_values=True))
     edges += [all_cells(t, result.shape, False) for t in tracked_in(array)]
-    return finish(session, result, edges, name_of(func), args)
+    sized_by = [t.node_ for t in tracked_in(array)]
+    return finish(session, result, edges, name_of(func), args, sized_by)
 
 
 def _counted(held: Held, shape: Shape) -> Form:
@@ -74,8 +75,10 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     counted += [all_cells(t, counts.shape, False) for t in tracked_in(array)]
     counted += [all_cells(t, counts.shape, False) for t in tracked_in([bins, bound["range"]])]
     ladder = _ladder_edges(session, array, bins, bound["range"], edges_out)
-    first = finish(session, counts, counted, op, args)
-    return first, finish(session, edges_out, ladder, op, args)
+    counting = tracked_in(array if isinstance(bins, str) else bins)
+    sized_by = [t.node_ for t in counting if isinstance(bins, str) or not t.data_.ndim]
+    first = finish(session, counts, counted, op, args, sized_by)
+    return first, finish(session, edges_out, ladder, op, args, sized_by)
 
 
 def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Array) -> list[Edge]:

@@ -82,7 +82,11 @@ def _taken_out(value: Any) -> Any:
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     array = args[0]
-    result = original(*raw(args), **raw(kwargs))
+    try:
+        result = original(*raw(args), **raw(kwargs))
+    except Exception as error:
+        array.session_.raised(error, [array])
+        raise
     if result is array.data_:
         return array
     if result.shape == array.data_.shape:
@@ -95,9 +99,11 @@ def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def blank(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """zeros, zeros_like and kin: of a prototype the shape is used, not the values."""
     result = _original[func.__name__](*raw(args), **raw(kwargs))
+    first = [*args[:1], kwargs.get("a"), kwargs.get("prototype")]
     rest = (args[1:], {k: v for k, v in kwargs.items() if k not in ("a", "prototype")})
     edges = [same_cells(t, result.shape) for t in tracked_in(rest)]
-    return finish(session, result, edges, func.__name__, rest)
+    shapes = [t.node_.loose for t in tracked_in(first) if t.node_.loose is not None]
+    return finish(session, result, edges, func.__name__, rest, shapes)
 
 
 def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +114,11 @@ def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
         session, caller = current.get(), sys._getframe(1)
         if session is None or not _served(caller) or not _names(caller, original):
             return original(*args, **kwargs)
-        return rule(session, original, args, kwargs)
+        try:
+            return rule(session, original, args, kwargs)
+        except Exception as error:
+            session.raised(error, tracked_in([args, kwargs]))
+            raise
 
     return make
 

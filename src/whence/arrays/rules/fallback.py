@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.annotated import annotate
-from whence.arrays.graph import Edge
+from whence.arrays.graph import Edge, Node
 from whence.arrays.rules.base import all_cells, finish, into_out, name_of, plain_call
 from whence.arrays.session import Session
 from whence.arrays.tracked import tracked_in
@@ -40,7 +40,11 @@ def unknown(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         edges.append(Edge(operand.node_, partial(_as_is, form), by_values=True))
         if found.looked:
             edges.append(all_cells(operand, np.shape(result), False))
-    return finish(session, result, edges, op, args)
+    return finish(session, result, edges, op, args, _nodes(operands) if found.looked else ())
+
+
+def _nodes(operands: Any) -> list[Node]:
+    return [operand.node_ for operand in operands]
 
 
 def _calls_back(value: Any) -> bool:
@@ -66,4 +70,4 @@ def _superset(session: Session, result: Any, operands: Any, op: str, args: Any) 
             session.escape(operand.node_, op)
         return result
     edges = [all_cells(t, np.shape(result), doubt=op) for t in operands]
-    return finish(session, result, edges, op, args)
+    return finish(session, result, edges, op, args, _nodes(operands))

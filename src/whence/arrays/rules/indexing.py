@@ -23,6 +23,7 @@ from whence.arrays.forms import (
     separable,
 )
 from whence.arrays.graph import Edge, Held, Node
+from whence.arrays.memory import owner
 from whence.arrays.rules.arguments import as_array, decided_by, given, own
 from whence.arrays.rules.base import (
     all_cells,
@@ -35,6 +36,7 @@ from whence.arrays.rules.base import (
     python,
     same_cells,
     shape_of,
+    with_shapes,
 )
 from whence.arrays.rules.replay import Slot, fill, index_of, replay, template
 from whence.arrays.session import Reach, Session
@@ -64,7 +66,23 @@ def get(array: TrackedArray, key: Any) -> Any:
         rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
     edges = [Edge(array.node_, rule, by_values=bool(steers))]
     edges += [key_edge(k, shape) for k in steers]
-    return finish(session, result, edges, "index", (array, key))
+    sized_by = _sizing(key, result, array) if steers else ()
+    return finish(session, result, edges, "index", (array, key), sized_by)
+
+
+def _sizing(key: Any, result: Any, array: TrackedArray) -> list[Node]:
+    """The arrays in a key whose values say how many cells it takes: masks and ends of slices.
+
+    All of them, if it gives a view: they say what a write to the view changes.
+    """
+    view = isinstance(result, np.ndarray) and owner(result) is owner(array.data_)
+    items = key if type(key) is tuple else (key,)
+    return [
+        found.node_
+        for item in items
+        for found in tracked_in(item)
+        if view or type(item) is slice or found.data_.dtype == bool
+    ]
 
 
 def _field(shape: Shape, in_shape: Shape) -> Form:
@@ -185,17 +203,18 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
         node = source.node_ if type(source) is TrackedArray else session.pool()
         in_shape = source.data_.shape if type(source) is TrackedArray else ()
-        keys = [*(k.node_ for k in tracked_in(key)), *session.deciding]
+        keys = [*_steering(key), *session.deciding]
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
-        session.overwrite(array, made, partial(_cells, kept_key, shape))
+        session.overwrite(array, made, partial(_cells, kept_key, shape), keys)
         return
     if isinstance(key, str):
         doubt = "assignment to a field"
         edges = [Edge(array.node_, partial(_same, shape)), *_values(source, shape, doubt)]
         session.overwrite(array, Node(shape, edges, op), None)
         return
-    kept = partial(_untouched, setter, shaped, held, shape)
-    by_values = any(type(k) is TrackedArray for k in tracked_in(key))
+    none = np.zeros(np.shape(raw(source)), bool) if not np.size(raw(source)) else None
+    kept = partial(_untouched, setter, shaped, held, shape, none)
+    by_values = bool(tracked_in(key))
     edges = [Edge(array.node_, kept, by_values=by_values)]
     if whole:
         rule = partial(_into_cell, raw(key), shape, source.data_.shape)
@@ -216,7 +235,14 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         else all_cells(k, shape, False)
         for k in tracked_in(key)
     ]
-    session.overwrite(array, Node(shape, edges, op), partial(_mask, setter, shaped, held, shape))
+    written = None if by_values else partial(_mask, setter, shaped, held, shape, none)
+    session.overwrite(array, Node(shape, with_shapes(edges, shape), op), written)
+
+
+def _steering(key: Any) -> list[Node]:
+    """The arrays in a key, and what decided their shapes: a key may take no cell at all."""
+    listed = [found.node_ for found in tracked_in(key)]
+    return listed + [node.loose for node in listed if node.loose is not None]
 
 
 def put_flat(target: Any, key: Any, value: Any) -> None:
@@ -290,13 +316,15 @@ def _stamp(setter: Any, shaped: Any, held: Held, target: Any, value: Any) -> Any
     return target
 
 
-def _mask(setter: Any, shaped: Any, held: Held, shape: Shape) -> Ints:
-    """Which cells were written, by flat position."""
-    return np.flatnonzero(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), True))
+def _mask(setter: Any, shaped: Any, held: Held, shape: Shape, none: Any) -> Ints:
+    """Which cells were written, by flat position; `none` is what was written, if it is empty."""
+    value = True if none is None else none
+    return np.flatnonzero(_stamp(setter, shaped, held, np.zeros(shape, dtype=bool), value))
 
 
-def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape) -> Form:
-    return gathered(shape, shape, _stamp(setter, shaped, held, index_of(shape), 0))
+def _untouched(setter: Any, shaped: Any, held: Held, shape: Shape, none: Any) -> Form:
+    value = 0 if none is None else none
+    return gathered(shape, shape, _stamp(setter, shaped, held, index_of(shape), value))
 
 
 def _written(setter: Any, shaped: Any, held: Held, shape: Shape, in_shape: Shape) -> Form:
@@ -339,7 +367,7 @@ def nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     def wrap(part: Any) -> Any:
         rule = partial(_found, held, part.shape, columns)
         edges = [Edge(array.node_, rule, by_values=True), all_cells(array, part.shape, False)]
-        return finish(session, part, edges, name_of(func), args)
+        return finish(session, part, edges, name_of(func), args, [array.node_])
 
     return tuple(wrap(part) for part in result) if isinstance(result, tuple) else wrap(result)
 
@@ -437,6 +465,7 @@ def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any
 def _applied(function: Any, axis: int, array: Any) -> Any:
     shape = array.data_.shape
     axis = axis % len(shape)
+    array.session_.look_at_shape(array.node_)
     lanes = np.moveaxis(array, axis, -1)
     outer = shape[:axis] + shape[axis + 1 :]
     made = [function(lanes[i]) for i in np.ndindex(*outer)]

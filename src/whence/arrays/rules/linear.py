@@ -360,12 +360,13 @@ def matrices(exact: bool = True) -> Any:
         result = plain_call(func, args, kwargs)
         operands = tracked_in([args, kwargs])
         doubt = "" if exact else name_of(func)
+        sized_by = [t.node_ for t in operands if func is np.linalg.lstsq]  # residuals, or none
 
         def wrap(part: Any) -> Any:
             if not hasattr(part, "shape"):
                 return part
             edges = [_matrix_edge(t, part.shape, doubt) for t in operands]
-            return finish(session, part, edges, name_of(func), args)
+            return finish(session, part, edges, name_of(func), args, sized_by)
 
         if isinstance(result, tuple):
             parts = [wrap(part) for part in result]

@@ -51,7 +51,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "var",
     ]
 }
-_DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "base", "device"})
+_DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "device"})
 _LEAVING = frozenset(
     {"tolist", "tobytes", "tofile", "dump", "dumps", "data", "ctypes", "getfield", "to_device"}
 )
@@ -64,12 +64,13 @@ def method_of(array: TrackedArray, name: str) -> Any:
             return partial(_FUNCTIONS[name], array)
         own = _OWN.get(name)
         if own is not None:
-            return partial(own, array)
+            return partial(_called, own, array)
         computed = _ATTRIBUTES.get(name)
         if computed is not None:
             return computed(array)
         if name in _DESCRIPTIVE:
             array.session_.narrow(Reach.BETWEEN)
+            array.session_.look_at_shape(array.node_)
             return getattr(array.data_, name)
         if name in _LEAVING:
             array.session_.escape(array.node_, f".{name}")
@@ -79,15 +80,25 @@ def method_of(array: TrackedArray, name: str) -> Any:
     return found
 
 
+def _called(own: Callable[..., Any], array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return own(array, *args, **kwargs)
+    except Exception as error:
+        array.session_.raised(error, tracked_in([array, args, kwargs]))
+        raise
+
+
 def set_shape(array: TrackedArray, shape: Any) -> None:
     """`a.shape = …` changes the array in place, not its cells."""
-    session, data, node = array.session_, array.data_, array.node_
+    session, data = array.session_, array.data_
     session.before_write(data)  # what is held keeps its shape
     before = data.shape
     data.shape = shape
     after: Shape = data.shape  # type: ignore[assignment]
     session.changed = True
-    array.node_ = Node(after, [Edge(node, partial(reshaped, after, before))], "reshape")
+    for same in {id(a): a for a in (array, *session.standing_for(data))}.values():
+        edge = Edge(same.node_, partial(reshaped, after, before))
+        same.node_ = Node(after, [edge], "reshape", None, same.node_.loose)
 
 
 def _same(array: TrackedArray, result: Any, op: str) -> Any:
@@ -243,6 +254,17 @@ def set_part(array: TrackedArray, name: str, value: Any) -> None:
         _ATTRIBUTES[name](array)[...] = value
 
 
+def _base(array: TrackedArray) -> Any:
+    """The array that this one is a view of: tracked, or plain, so that values leave."""
+    base = array.data_.base
+    if base is None:
+        return None
+    for found in array.session_.standing_for(base):
+        return found
+    array.session_.escape(array.node_, ".base")
+    return base
+
+
 def _mt(array: TrackedArray) -> Any:
     return np.swapaxes(array, -1, -2)
 
@@ -269,6 +291,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "to_numpy": _to_numpy,
 }
 _ATTRIBUTES: dict[str, Callable[[TrackedArray], Any]] = {
+    "base": _base,
     "flat": Flat,
     "real": np.real,
     "imag": np.imag,

@@ -68,6 +68,8 @@ def _replayed(session: Session, func: Any, args: Any, kwargs: Any, shown: Any) -
     """Run a movement; its arrays are replayed on an index, one by one."""
     result = plain_call(func, args, kwargs)
     shaped, options, slots = shown
+    for operand in slots if func.__name__ == "unstack" else ():  # as many as there are
+        session.look_at_shape(operand.node_)
 
     def wrap(made: Any, part: int | None = None) -> Any:
         edges = [
@@ -101,6 +103,10 @@ def shared_out(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return moved(session, func, args, kwargs)
 
 
+# movements whose selectors say how many cells there are
+_COUNTING = frozenset({np.compress, np.delete, np.extract, np.insert, np.repeat})
+
+
 def selecting(*selectors: str) -> Any:
     """A rule for movements in which the arguments named only say which cells go where."""
 
@@ -125,8 +131,10 @@ def selecting(*selectors: str) -> Any:
             )
             for i, t in enumerate(slots)
         ]
-        edges = steer(edges, [bound.get(s) for s in selectors], shape_of(result))
-        return finish(session, result, edges, name_of(func), args)
+        steering = [bound.get(s) for s in selectors]
+        edges = steer(edges, steering, shape_of(result))
+        sized_by = [t.node_ for t in tracked_in(steering)] if func in _COUNTING else []
+        return finish(session, result, edges, name_of(func), args, sized_by)
 
     return rule
 
@@ -258,6 +266,16 @@ def cast(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         edge = Edge(operands[0].node_, partial(reshaped, result.shape, operands[0].data_.shape))
         return finish(session, result, [edge], func.__name__, args)
     edges = [all_cells(t, result.shape, doubt=name_of(func)) for t in operands]
+    return finish(session, result, edges, func.__name__, args)
+
+
+def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.real_if_close`: each cell from itself; all say whether it loses its imaginary part."""
+    array = lifted(session, bind(func, args, kwargs)["a"])
+    if array.data_.dtype.kind != "c":
+        return elementwise(session, func, args, kwargs)
+    result = plain_call(func, args, kwargs)
+    edges = [same_cells(array, result.shape), all_cells(array, result.shape, False)]
     return finish(session, result, edges, func.__name__, args)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from whence.arrays.graph import EachCell
+from whence.arrays.graph import EachCell, joint
 from whence.arrays.rules.base import finish, python, same_cells
 from whence.arrays.rules.ufuncs import in_place
 from whence.arrays.tracked import PYTHON, TrackedArray, bare
@@ -46,12 +47,16 @@ _REPEATED = frozenset({list, tuple, str, bytes})
 
 def computed(function: Callable[..., Any], op: str, *operands: Any) -> Any:
     """What a function gives of the plain operands, whose cells line up with those of the result."""
-    result = function(*[bare(x) if type(x) is TrackedArray else x for x in operands])
     mine = [x for x in operands if type(x) is TrackedArray]
     session = mine[0].session_
+    try:
+        result = function(*[bare(x) if type(x) is TrackedArray else x for x in operands])
+    except Exception as error:
+        session.raised(error, mine)
+        raise
     if type(result) is np.ndarray and not session.left:
         nodes = [x.node_ for x in mine]
-        loose = any(node.loose for node in nodes)
+        loose = reduce(joint, [node.loose for node in nodes], None)
         return TrackedArray(result, EachCell(result.shape, nodes, op, loose), session)
 
     def wrap(part: Any) -> Any:

@@ -228,10 +228,9 @@ def unique(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     made = []
     for part, kind in zip(parts, kinds, strict=True):
         rule = partial(_occurrences, held, kind, part.shape)
-        edge = Edge(array.node_, rule, by_values=True)
-        made.append(
-            finish(session, part, [edge, all_cells(array, part.shape, False)], name_of(func), args)
-        )
+        edges = [Edge(array.node_, rule, by_values=True), all_cells(array, part.shape, False)]
+        sized_by = [] if kind == "own" else [array.node_]
+        made.append(finish(session, part, edges, name_of(func), args, sized_by))
     return tuple(made) if isinstance(result, tuple) else made[0]
 
 
@@ -240,7 +239,7 @@ def _unique_rows(session: Session, func: Any, args: Any, array: TrackedArray, re
     made = []
     for part in parts:
         edge = all_cells(array, part.shape, doubt="numpy.unique with axis")
-        made.append(finish(session, part, [edge], name_of(func), args))
+        made.append(finish(session, part, [edge], name_of(func), args, [array.node_]))
     return tuple(made) if isinstance(result, tuple) else made[0]
 
 
@@ -312,7 +311,7 @@ def trim_zeros(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     start = _offset(result, data)
     rule = partial(_window, start, data.shape, result.shape)
     edges = [Edge(array.node_, rule, by_values=True), all_cells(array, result.shape, False)]
-    return finish(session, result, edges, name_of(func), args)
+    return finish(session, result, edges, name_of(func), args, [array.node_])
 
 
 def _offset(part: Array, data: Array) -> tuple[int, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.forms import Form, Gather, identity
-from whence.arrays.graph import EachCell, Edge, Held, Node, lined_up
+from whence.arrays.graph import EachCell, Edge, Held, Node, joint, lined_up
 from whence.arrays.memory import Array
 from whence.arrays.rules.arguments import as_array, own, settled
 from whence.arrays.rules.base import (
@@ -23,7 +23,9 @@ from whence.arrays.rules.base import (
     python,
     same_cells,
     shape_of,
+    shapes_differ,
     store,
+    with_shapes,
     writing_out,
 )
 from whence.arrays.rules.reduce import (
@@ -59,26 +61,34 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
     session = self.session_
     if session.frames and _others_turn(inputs):
         return NotImplemented
-    special = kwargs or session.left or session.numbers
-    if special or method != "__call__" or ufunc not in _EACH_CELL:
-        return (
-            NotImplemented
-            if _others_turn(inputs)
-            else _other(session, ufunc, method, inputs, kwargs)
-        )
-    plain, operands, loose = [], [], False
-    for operand in inputs:
-        kind = type(operand)
-        if kind is TrackedArray:
-            node = operand.node_
-            operands.append(node)
-            loose = loose or node.loose
-            plain.append(operand.data_)
-        elif kind is list or kind is tuple:
-            return _other(session, ufunc, method, inputs, kwargs)
-        else:
-            plain.append(operand)
-    result = ufunc(*plain)
+    try:
+        special = kwargs or session.left or session.numbers
+        if special or method != "__call__" or ufunc not in _EACH_CELL:
+            return (
+                NotImplemented
+                if _others_turn(inputs)
+                else _other(session, ufunc, method, inputs, kwargs)
+            )
+        plain, operands, loose = [], [], None
+        for operand in inputs:
+            kind = type(operand)
+            if kind is TrackedArray:
+                node = operand.node_
+                operands.append(node)
+                if node.loose is not None:
+                    loose = joint(loose, node.loose)
+                plain.append(operand.data_)
+            elif kind is list or kind is tuple:
+                return _other(session, ufunc, method, inputs, kwargs)
+            else:
+                plain.append(operand)
+        result = ufunc(*plain)
+    except Exception as error:
+        given = tracked_in([*inputs, kwargs])
+        each_cell = method == "__call__" and ufunc.signature is None
+        looked_at = [] if each_cell and shapes_differ(inputs) else given
+        session.raised(error, looked_at, *[operand.node_ for operand in given])
+        raise
     if type(result) is not np.ndarray:
         return NotImplemented if _others_turn(inputs) else _wrap(session, ufunc, inputs, result)
     node = EachCell(result.shape, operands, ufunc.__name__, loose)
@@ -150,7 +160,12 @@ class Choice(Node):
     __slots__ = ("first", "operands")
 
     def __init__(
-        self, shape: Shape, operands: Sequence[Node | None], op: str, loose: bool, first: Array
+        self,
+        shape: Shape,
+        operands: Sequence[Node | None],
+        op: str,
+        loose: Node | None,
+        first: Array,
     ) -> None:
         self.shape, self.op, self.label, self.loose = shape, op, None, loose
         self.operands, self.first = operands, first
@@ -175,7 +190,7 @@ def _choice(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: 
     result, first = found
     operands, op = _nodes(inputs), ufunc.__name__
     if type(result) is np.ndarray and not session.left:
-        loose = any(node is not None and node.loose for node in operands)
+        loose = reduce(joint, [node.loose for node in operands if node is not None], None)
         return TrackedArray(result, Choice(result.shape, operands, op, loose, first), session)
     made = finish if hasattr(result, "shape") else python  # object arrays give Python objects
     edges = choice_edges(op, operands, shape_of(result), first)
@@ -293,7 +308,11 @@ def in_place(function: Callable[..., Any], ufunc: np.ufunc, target: Any, other: 
     session, inputs = target.session_, (target, other)
     session.before_write(target.data_)
     edges = _edges(ufunc, inputs, target.data_.shape)
-    function(target.data_, raw(other))
+    try:
+        function(target.data_, raw(other))
+    except Exception as error:
+        session.raised(error, tracked_in(inputs))
+        raise
     return store(session, target, target.data_, edges, ufunc.__name__, inputs)
 
 
@@ -422,7 +441,8 @@ def _at(session: Session, ufunc: np.ufunc, inputs: tuple[Any, ...], _: dict[str,
             rule = partial(_added, held, isinstance(key, tuple), shape, value.data_.shape)
             edges.append(Edge(value.node_, rule, by_values=True, doubt=doubt))
     edges += [same_for(t, shape) for t in tracked_in(key)]
-    session.overwrite(target, Node(shape, edges, f"{ufunc.__name__}.at"), None)
+    node = Node(shape, with_shapes(edges, shape), f"{ufunc.__name__}.at")
+    session.overwrite(target, node, None)
 
 
 def _added(held: Held, is_tuple: bool, shape: Shape, in_shape: Shape) -> Form:
