@@ -76,6 +76,14 @@ def step_by_step(x: Any, y: Any, i: Any) -> Any:
     return first, second, place, list(cells), np.sort(x.flat), np.add(x.flat, y), x.flat.copy()
 
 
+def longer_list(x: Any, y: Any, i: Any) -> Any:
+    one = two = [0]
+    one *= i[0]
+    n = i[0]
+    n *= "ab"
+    return one, two, n
+
+
 def clip_a_copy(x: Any, y: Any, i: Any) -> Any:
     c = np.clip(x, None, None)
     c += 1
@@ -151,6 +159,7 @@ ALIKE: list[Program] = [
     round_and_round,
     flat_of_itself,
     step_by_step,
+    longer_list,
     clip_a_copy,
     clip_to(float),
     clip_to(int),
@@ -182,6 +191,9 @@ ALIKE: list[Program] = [
     # repetition
     lambda x, y, i: ([0] * i[0], i[0] * (1, 2), "ab" * i[0], i[0].item() * [1]),
     lambda x, y, i: [0] * x[0],
+    lambda x, y, i: (1j + x[0], x[0] + 1j, x[0] + [1, 2], x[0] == None, i[0] + True),  # noqa: E711
+    lambda x, y, i: x[0] @ x[1],
+    lambda x, y, i: x[0].item() - [1, 2],
     # clip
     lambda x, y, i: np.clip(i.astype(np.int8), 0, 300),
     lambda x, y, i: np.clip(x, 0, 1, dtype=np.float32),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,7 +101,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return complex(self._leave("complex()"))
 
     def __index__(self) -> int:
-        return int(self._leave("use as an index").__index__())
+        return int(self._tell(operator.index, "use as an index"))
 
     def __str__(self) -> str:
         if self.session_.lasting:  # printing at a prompt

@@ -72,18 +72,13 @@ def _stands_back(other: Any) -> bool:
     return getattr(type(other), "__array_ufunc__", NotImplemented) is None
 
 
-def _is_object(array: TrackedArray) -> bool:
-    """Whether it stands for an object of Python; a text of NumPy is one, too."""
-    return array.scalar_ == PYTHON or bool(array.scalar_ and array.data_.dtype.kind in "SU")
-
-
-def _is_python(array: TrackedArray, other: Any) -> bool:
-    """Whether an operation is one of Python alone."""
-    if not _is_object(array):
-        return False
+def _is_one(array: TrackedArray, other: Any) -> bool:
+    """Whether an operation is one of numbers, or of Python alone: no ufunc takes part."""
     if type(other) is TrackedArray:
-        return _is_object(other)
-    return not isinstance(other, _NUMPY) and not hasattr(type(other), "__array_ufunc__")
+        return bool(other.scalar_)
+    if isinstance(other, list | tuple):
+        return array.scalar_ == PYTHON
+    return isinstance(other, np.generic) or not hasattr(type(other), "__array_ufunc__")
 
 
 def _function_of(name: str) -> Callable[..., Any]:
@@ -98,9 +93,9 @@ def _binary(name: str, ufunc: np.ufunc, flipped: bool = False) -> Callable[..., 
         if type(other) is not TrackedArray and _stands_back(other):
             return NotImplemented
         if self.scalar_:
-            if repeats and type(other) in _REPEATED:  # a whole number repeats a list or a text
-                return self._tell(lambda value: function(value, other), "repetition")
-            if _is_python(self, other):
+            if repeats and type(other) in _REPEATED:  # which ask for an index
+                return NotImplemented
+            if _is_one(self, other):
                 return computed(function, op, *((other, self) if flipped else (self, other)))
         return ufunc(other, self) if flipped else ufunc(self, other)
 
@@ -111,7 +106,10 @@ def _changing(ufunc: np.ufunc) -> Callable[..., Any]:
     """`a += b` changes an array; a number becomes another one."""
 
     def apply(self: TrackedArray, other: Any) -> Any:
-        return NotImplemented if self.scalar_ else ufunc(self, other, out=(self,))
+        if not self.scalar_:
+            return ufunc(self, other, out=(self,))
+        repeats = ufunc is np.multiply and type(other) in _REPEATED
+        return other * self if repeats else NotImplemented
 
     return apply
 
