@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.archive import Dataset, Run, Step
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from whence.spark.rerun import Pipeline
 
 _RELATIVE_ERROR = 1e-9
+_STORED_OTHERWISE = ("interval", "variant")
 
 
 class ReplayEngine(Protocol):
@@ -96,14 +98,15 @@ def replay_row(
 
 
 def _rows(tables: Tables, gateway: Gateway, plan: Any, width: int) -> list[list[Any]]:
-    """The rows of a plan, read as those of a result are: by DuckDB, where they were stored."""
+    """The rows of a plan; where Arrow knows their types otherwise, as DuckDB reads stored ones."""
     from whence.spark.rerun import write_rows
 
+    kinds = str(plan.schema().json())
+    if not any(name in kinds for name in _STORED_OTHERWISE):
+        return gateway.collect(plan)
     folder = tables.scratch_file()
     write_rows(gateway, plan, folder)
     stored = tables.scan([f"{folder}/*.parquet"])
-    if not width:
-        return [[] for _ in range(tables.count(stored))]
     items = ", ".join(f"c{i}" for i in range(width))
     columns = tables.arrow(f"SELECT {items} FROM {stored}").columns
     return [list(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
@@ -185,12 +188,14 @@ def _ordered(value: Any) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality of values, of numbers as far as adding them in another order lets them be equal."""
+    """Equality of values as DuckDB and Spark hand them to Python."""
     if left is None or right is None:
         return left is right
     if isinstance(left, float) or isinstance(right, float):
         a, b = float(left), float(right)
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_RELATIVE_ERROR)
+    if isinstance(left, Decimal) or isinstance(right, Decimal):
+        return Decimal(left) == Decimal(right)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

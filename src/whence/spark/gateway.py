@@ -263,6 +263,15 @@ class Gateway(Plans):
         pairs = zip(self.output(plan), names, strict=True)
         return self.project([self.alias(a, n) for a, n in pairs], plan)
 
+    def collect(self, plan: Plan) -> list[list[Any]]:
+        """The rows of a plan, as lists of plain values."""
+        plan.setAnalyzed()
+        frame = self.frame(plan)
+        if not frame.columns:
+            return [[] for _ in range(frame.count())]
+        columns = [column.to_pylist() for column in frame.toArrow().columns]
+        return [list(row) for row in zip(*columns, strict=True)]
+
 
 __all__ = [
     "Expression",

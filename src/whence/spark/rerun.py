@@ -74,7 +74,7 @@ def write_rows(gateway: Gateway, plan: Plan, folder: str) -> None:
         gateway.alias(storable(gateway, column), f"c{i}")
         for i, column in enumerate(gateway.output(plan))
     ]
-    plan = gateway.project(columns or [gateway.alias(gateway.literal(True), "__whence_row")], plan)
+    plan = gateway.project(columns, plan)
     plan.setAnalyzed()
     gateway.write_parquet(gateway.frame(plan), folder)
 
