@@ -1,4 +1,4 @@
-"""TPC-H tables without rows: enough for reading plans."""
+"""TPC-H tables without rows: enough for reading plans; which modes are tried in a quick run."""
 
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,23 @@ TABLES = {
     "l_commitdate date, l_receiptdate date, l_shipinstruct string, l_shipmode string, "
     "l_comment string",
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where a test is there in all modes, `auto` is left to the full run.
+
+    It refers to groups as `lazy` does, and finds their members by the same plans.
+    """
+    found: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call and "mode" in call.params and Path(__file__).parent in item.path.parents:
+            found.setdefault((item.nodeid.partition("[")[0], call.params["mode"]), []).append(item)
+    for (test, mode), listed in found.items():
+        if mode == "auto" and (test, "lazy") in found:
+            for item in listed:
+                item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """All of TPC-H, text unchanged, in every mode: same output, same traces, and they replay.
 
-`test_cluster` runs half of this on a cluster, `make test-full` all, and on a local session too.
+`test_cluster` runs some of this on a cluster, `make test-full` all, and on a local session too.
 """
 
 from collections.abc import Iterator
