@@ -27,21 +27,35 @@ TABLES = {
 }
 
 
+_MANY = (
+    "test_groups",
+    "test_joins",
+    "test_unnest",
+    "test_windows",
+    "test_types",
+    "test_cells",
+    "test_followed",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where a test is there in all modes, `auto` is left to the full run.
+    """What is left to the full run: every third case of long lists, and one of two modes by key.
 
-    It refers to groups as `lazy` does, and finds their members by the same plans.
+    Where a test is there in all modes that is `auto`: it refers to groups as `lazy` does, and finds
+    their members by the same plans.
     """
-    found: dict[tuple[str, str], list[pytest.Item]] = {}
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        call = getattr(item, "callspec", None)
-        if call and "mode" in call.params and Path(__file__).parent in item.path.parents:
-            found.setdefault((item.nodeid.partition("[")[0], call.params["mode"]), []).append(item)
-    for (test, mode), listed in found.items():
-        if mode == "auto" and (test, "lazy") in found:
-            for item in listed:
-                item.add_marker(pytest.mark.full)
+        if Path(__file__).parent in item.path.parents and hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        modes = [item.callspec.params.get("mode") for item in cases]  # type: ignore[attr-defined]
+        left = [item for item, mode in zip(cases, modes, strict=True) if mode == "auto"]
+        if "lazy" not in modes:
+            left = cases[2::3] if cases[0].path.stem in _MANY else []
+        for item in left:
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")

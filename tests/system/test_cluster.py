@@ -19,8 +19,8 @@ import whence
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow]
 
 WORKERS = 2
-# Every fifth one, unless more of everything is asked for: `make test-full` runs all of them.
-ASKED = sorted(QUERIES) if "WHENCE_EXAMPLES" in os.environ else sorted(QUERIES)[::5]
+# Every eighth one, unless more of everything is asked for: `make test-full` runs all of them.
+ASKED = sorted(QUERIES) if "WHENCE_EXAMPLES" in os.environ else sorted(QUERIES)[::8]
 LOOPBACK = "127.0.0.1"
 
 
