@@ -29,6 +29,9 @@ TABLES = {
 
 _MANY = (
     "test_groups",
+    "test_opaque",
+    "test_rows",
+    "test_sets",
     "test_joins",
     "test_unnest",
     "test_windows",
@@ -40,7 +43,7 @@ _MANY = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is left to the full run: every third case of long lists, and one of two modes by key.
+    """What is left to the full run: every second case of long lists, and one of two modes by key.
 
     Where a test is there in all modes that is `auto`: it refers to groups as `lazy` does, and finds
     their members by the same plans.
@@ -53,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         modes = [item.callspec.params.get("mode") for item in cases]  # type: ignore[attr-defined]
         left = [item for item, mode in zip(cases, modes, strict=True) if mode == "auto"]
         if "lazy" not in modes:
-            left = cases[2::3] if cases[0].path.stem in _MANY else []
+            left = cases[1::2] if cases[0].path.stem in _MANY else []
         for item in left:
             item.add_marker(pytest.mark.full)
 
