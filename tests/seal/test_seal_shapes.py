@@ -277,10 +277,9 @@ def test_equal_records_are_found_without_digests(spark: Any, tmp_path: Path) -> 
     run = whence.capture(frame.groupBy("k").count(), archive=tmp_path / "a", mode="eager")
     run.seal(leaf_digests=False)
     archive = whence.open(tmp_path / "a")
-    (source,) = {d.name for d in archive.store.datasets() if d.kind == "source"}
-    dataset = next(d for d in archive.store.datasets() if d.name == source)
     for row in range(3):
-        assert [use.rows for use in archive.sealed.uses(dataset, [row])] == [1]
+        found = archive.sealed.uses("t", lambda run, dataset, row=row: [row])
+        assert [use.rows for use in found] == [1]
 
 
 def test_python_over_groups_is_a_node_of_its_code(spark: Any, tmp_path: Path) -> None:
