@@ -46,7 +46,7 @@ def token(x: int) -> bytes:
 
 
 def pair(x: int, count: int) -> bytes:
-    return tokens.joint(LABEL, [token(x), token((x + 1) % count)])
+    return tokens.joint(LABEL, [tokens.Input(token(i), True) for i in (x, (x + 1) % count)])
 
 
 def expected_tokens(picked: Sequence[Sequence[int]], count: int) -> set[str]:

@@ -57,25 +57,29 @@ def test_too_few_or_too_many_neighbours(neighbours: list[bytes]) -> None:
 
 
 LABEL = sha(b"label").hex()
-TOKENS = st.binary(min_size=4, max_size=4)
+INPUTS = st.builds(tokens.Input, st.binary(min_size=4, max_size=4), st.booleans())
 
 
-@given(st.lists(st.tuples(TOKENS, st.booleans(), st.integers(1, 9)), max_size=20), st.randoms())
+@given(st.lists(st.tuples(INPUTS, st.booleans(), st.integers(1, 9)), max_size=20), st.randoms())
 def test_a_bag_has_no_order_but_roles_and_numbers(
-    members: list[tuple[bytes, bool, int]], random: object
+    members: list[tuple[tokens.Input, bool, int]], random: object
 ) -> None:
     shuffled = list(members)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert tokens.bag(LABEL, members) == tokens.bag(LABEL, shuffled)
     more = [(token, role, times + 1) for token, role, times in members]
     flipped = [(token, not role, times) for token, role, times in members]
-    several = (members, more, flipped, members[1:])
+    others = [(tokens.Input(t, not source), role, times) for (t, source), role, times in members]
+    several = (members, more, flipped, others, members[1:])
     assert len({tokens.bag(LABEL, m) for m in several}) == len({tuple(sorted(m)) for m in several})
 
 
 def test_forms_are_told_apart() -> None:
-    token = b"t" * 32
+    token = tokens.Input(b"t" * 32, False)
     found = {
+        tokens.joint(LABEL, [tokens.Input(token.token, True)]),
+        tokens.one(LABEL, 0, tokens.Input(token.token, True)),
+        tokens.bag(LABEL, [(tokens.Input(token.token, True), True, 1)]),
         tokens.joint(LABEL, [token]),
         tokens.joint(LABEL, [token, None]),
         tokens.joint(LABEL, [None, token]),
@@ -85,7 +89,7 @@ def test_forms_are_told_apart() -> None:
         tokens.bag(LABEL, []),
         tokens.joint(sha(b"other").hex(), [token]),
     }
-    assert len(found) == 8
+    assert len(found) == 11
 
 
 @pytest.mark.parametrize("module", [canonical, digests, merkle, labels])

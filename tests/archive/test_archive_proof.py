@@ -36,9 +36,11 @@ class Made:
     def __init__(self, folder: Path) -> None:
         self.public = new_key(folder / "key.pem")
         sources = [record("n", value="i1;"), record("n", value="s2:é"), record("n", value="i3;")]
-        first, second, third = (tokens.value(digest(source["bytes"])) for source in sources)
-        joint = tokens.joint(label(LABEL), [first, None, second])
-        bag = tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)])
+        first, second, third = (
+            tokens.Input(tokens.value(source["bytes"].encode()), True) for source in sources
+        )
+        joint = tokens.Input(tokens.joint(label(LABEL), [first, None, second]), False)
+        bag = tokens.Input(tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)]), False)
         row = record("total", value="i6;")
         leaf = tokens.output_leaf(digest(row["bytes"]), bag)
         root = merkle.root([merkle.root([leaf])]).hex()
@@ -53,7 +55,7 @@ class Made:
         self.id = seal.seal_id(sections)
         self.proof: dict[str, Any] = {
             "whence": "proof",
-            "format": 1,
+            "format": 2,
             "seal": {
                 "id": self.id,
                 "sections": len(order),
@@ -86,7 +88,7 @@ class Made:
                 {"form": "bag", "label": GROUP, "members": [[2, True, 2], [3, True, 1]]},
             ],
         }
-        self.tokens = [first, second, third, joint, bag]
+        self.inputs = [first, second, third, joint, bag]
 
     def check(self, proof: Any, **options: Any) -> Any:
         return verify_proof(canonical_json(proof).decode() + "\n", **options)
@@ -110,24 +112,40 @@ def test_it_holds(made: Made) -> None:
     assert [entry and entry[1][-3:] for entry in found.inputs] == ["i1;", "2:é", "i3;"]
 
 
+def hide(entry: dict[str, Any], digest: bytes) -> None:
+    del entry["bytes"], entry["columns"]
+    entry["digest"] = digest.hex()
+
+
 def test_records_can_be_hidden(made: Made) -> None:
-    for entry in (made.proof["row"], *made.proof["nodes"][:3]):
-        shown = entry.pop("bytes")
-        del entry["columns"]
-        entry["digest"] = digest(shown).hex()
+    hide(made.proof["row"], digest(made.proof["row"]["bytes"]))
+    for source, known in zip(made.proof["nodes"][:3], made.inputs[:3], strict=True):
+        hide(source, known.token)
     assert made.check(made.proof, expect=made.id).inputs == (None, None, None)
 
 
 @pytest.mark.parametrize("node", range(5))
 def test_a_derivation_cannot_be_cut_off(made: Made, node: int) -> None:
-    """A node's token is not that of a record, so no record can stand for it."""
+    """What refers to a node says whether it is a source row, so none can stand for a derivation."""
     cut = copy.deepcopy(made.proof)
-    cut["nodes"][node] = {"form": "source", "digest": made.tokens[node].hex()}
-    with pytest.raises(ProofError):
-        made.check(cut)
+    cut["nodes"][node] = {"form": "source", "digest": made.inputs[node].token.hex()}
+    if made.inputs[node].source:
+        assert made.check(cut).nodes == 5
+    else:
+        with pytest.raises(ProofError):
+            made.check(cut)
     cut["nodes"] = [cut["nodes"][node]]
     with pytest.raises(ProofError):
         made.check(cut)
+
+
+def test_a_source_row_cannot_be_another_or_none(made: Made) -> None:
+    hide(made.proof["nodes"][0], made.inputs[1].token)
+    with pytest.raises(ProofError):
+        made.check(made.proof)
+    hide(made.proof["nodes"][1], made.inputs[0].token)
+    with pytest.raises(ProofError):
+        made.check(made.proof)
 
 
 CHANGES: list[tuple[str, Any]] = [

@@ -41,7 +41,7 @@ from whence.archive.seal import to_row
 from whence.archive.sealer import Sealer
 from whence.archive.signing import load_key, new_key, public_hex
 from whence.archive.verify import verify
-from whence.errors import SelectionError, SourceChangedError
+from whence.errors import ArchiveError, SelectionError, SourceChangedError
 from whence.sealed import Sealed
 from whence.trace.tables import Tables
 
@@ -82,6 +82,19 @@ def test_settings_are_fixed_by_the_first_seal(archive: Archive, tmp_path: Path) 
         pass
     with pytest.raises(SelectionError, match="one of"):
         SealSettings("value", 63)
+
+
+def test_tokens_of_other_formulas_are_told(archive: Archive, tmp_path: Path) -> None:
+    """Sealing on would store everything again, and checking would accuse what was not touched."""
+    source = write_source(tmp_path / "source")
+    run = pick_run(archive, source, "run", [0, 1])
+    with Sealer(archive) as sealer:
+        seal_picked(sealer, run, source)
+    change = text("UPDATE seal_settings SET value = '1' WHERE name = 'formulas'")
+    archive.catalog.write(lambda connection: connection.execute(change))
+    with pytest.raises(ArchiveError, match="formulas 1"), Sealer(archive):
+        pass
+    assert any("formulas 1" in found for found in findings(archive))
 
 
 def test_two_sealers_at_once(place: Place, tmp_path: Path) -> None:

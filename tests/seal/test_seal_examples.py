@@ -11,9 +11,9 @@ import whence
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # What the rows of example 3.1.3 and their join are called, in every run, on every machine.
-R1 = "b439d9deb4f35927e66b759b5c3d815222d098403b9a5575a06f1d5b13b31b88"
-S2 = "ea124e9daaab8a26dc65b992ce12c70fdca5a4221e267f22290b31e3754f60bc"
-R1_S2 = "f65819b81e0312ff0cab2239cc1531c06424270589de85b874d2050fee762f65"
+R1 = "7ee00d2a37348e911585f56da71901e3304d235c4614329ae0f14d581aa97a66"
+S2 = "a41c366de405c371fcb14cf71de9cfbe67a654718c86dbf4071c90b521e6b76a"
+R1_S2 = "e54cbd5458e5ab58e9efeb1d17f6aefa47dd925516581615e77b1d3397b79114"
 
 
 def test_a_join_is_two_edges_and_a_projection_stores_nothing_new(

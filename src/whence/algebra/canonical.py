@@ -9,6 +9,7 @@ A type is what Spark's JSON schema says: a name, or an object for array, map and
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -50,19 +51,19 @@ def integer(value: int) -> bytes:
 def header(names: Sequence[str]) -> str:
     """What a record begins with: the number of its columns and a digest of their names.
 
-    >>> header(["a"])[:12]
-    'R1:e34d1fb77'
+    >>> header(["a"])
+    'R1:400ft39Ju7YfwCGiFd6Bz8ING8CLkC1RY45i3dROUOs'
     """
-    return f"R{len(names)}:{_digest(names)}"
+    return f"R{len(names)}:{base64.b64encode(_digest(names)).decode().rstrip('=')}"
 
 
 def struct_header(names: Sequence[str]) -> str:
     """What a struct begins with: the number of its fields and half a digest of their names."""
-    return f"r{len(names)}:{_digest(names)[:32]}"
+    return f"r{len(names)}:{_digest(names).hex()[:32]}"
 
 
-def _digest(names: Sequence[str]) -> str:
-    return hashlib.sha256(b"".join(string(name) for name in names)).hexdigest()
+def _digest(names: Sequence[str]) -> bytes:
+    return hashlib.sha256(b"".join(string(name) for name in names)).digest()
 
 
 def record_columns(schema: str, properties: Mapping[str, Any]) -> list[tuple[str, str, Type]]:
@@ -78,13 +79,13 @@ def record_columns(schema: str, properties: Mapping[str, Any]) -> list[tuple[str
     return [(n, p, types[p]) for n, p in zip(names, physical, strict=True)]
 
 
-def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect) -> str:
-    """SQL that gives a record's canonical bytes as text.
+def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect, start: str = "") -> str:
+    """SQL that gives a record's canonical bytes as text, `start` before them.
 
     A column is the name it is known by, the SQL that gives it, and its type.
     """
     writer = _Writer(dialect)
-    parts = [writer.literal(header([name for name, _, _ in columns]))]
+    parts = [writer.literal(start + header([name for name, _, _ in columns]))]
     for name, sql, kind in columns:
         parts += writer.pieces(sql, kind, name, 0)
     return writer.joined(parts)

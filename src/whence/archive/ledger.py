@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from whence.archive.catalog import Catalog
-from whence.archive.tokens import BITS, SCHEMES
+from whence.archive.tokens import BITS, FORMULAS, SCHEMES
 from whence.errors import ArchiveError, SelectionError
 
 metadata = MetaData()
@@ -101,6 +101,16 @@ class SealSettings:
         if self.bits not in BITS:
             raise SelectionError(f"a token has one of {BITS} bits, not {self.bits}")
 
+    @property
+    def section(self) -> dict[str, Any]:
+        """What a seal says of them."""
+        return {
+            "formulas": FORMULAS,
+            "scheme": self.scheme,
+            "bits": self.bits,
+            "leaf_digests": self.leaf_digests,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
@@ -154,13 +164,9 @@ def agree(connection: Connection, wanted: SealSettings | None) -> SealSettings:
     fixed = any(row.run is not None for row in load_seals(connection))
     if found is None or (wanted is not None and not fixed):
         found = wanted or SealSettings()
-        rows = {
-            "scheme": found.scheme,
-            "bits": str(found.bits),
-            "leaf_digests": str(int(found.leaf_digests)),
-        }
+        rows = [{"name": k, "value": str(v)} for k, v in found.section.items()]
         connection.execute(delete(settings))
-        connection.execute(insert(settings), [{"name": k, "value": v} for k, v in rows.items()])
+        connection.execute(insert(settings), rows)
     if connection.execute(select(counters.c.name)).first() is None:
         connection.execute(insert(counters), {"name": "node", "value": _FIRST_ID})
     if wanted is not None and found != wanted:
@@ -177,8 +183,14 @@ def load_settings(connection: Connection) -> SealSettings | None:
     rows = {row.name: row.value for row in found}
     if not rows:
         return None
+    if rows.get("formulas") != str(FORMULAS):
+        raise ArchiveError(
+            f"the tokens of this archive are made with formulas {rows.get('formulas', '1')}, and "
+            f"this version of whence knows formulas {FORMULAS}: use the version that sealed it, "
+            "or capture and seal into a new archive"
+        )
     try:
-        return SealSettings(rows["scheme"], int(rows["bits"]), rows["leaf_digests"] == "1")
+        return SealSettings(rows["scheme"], int(rows["bits"]), rows["leaf_digests"] == "True")
     except (KeyError, ValueError) as error:
         raise ArchiveError(f"the catalog is damaged: its seal settings are {rows}") from error
 

@@ -20,7 +20,7 @@ from whence.archive.digests import canonical_json
 from whence.errors import ProofError, SelectionError
 from whence.plan.labels import text_digest
 
-FORMAT = 1
+FORMAT = 2
 SHOWN = ("output", "seal", "settings")
 
 
@@ -99,10 +99,10 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
         raise ProofError(f"this is {kind!r} of format {version!r}, not a proof of format {FORMAT}")
     sections = _check_seal(about, public_key, expect)
     bits = sections["settings"]["bits"]
-    found = _tokens(_list(nodes), bits)
-    token = found[-1] if found else None
-    columns, digest, shown = _record(row)
-    leaf = tokens.output_leaf(digest, token)
+    found = _inputs(_list(nodes), bits)
+    columns, shown, hidden = _record(row)
+    digest = hashlib.sha256(shown.encode()).digest() if shown is not None else hidden
+    leaf = tokens.output_leaf(digest, found[-1] if found else None)
     _check_position(position, leaf, sections["output"])
     inputs = [
         None if node.get("bytes") is None else (tuple(node["columns"]), node["bytes"])
@@ -168,26 +168,26 @@ def _hash(text: Any) -> bytes:
     return found
 
 
-def _record(row: Any) -> tuple[tuple[str, ...] | None, bytes, str | None]:
-    """Columns, digest and canonical bytes of a record that is shown or hidden."""
+def _record(row: Any) -> tuple[tuple[str, ...] | None, str | None, bytes]:
+    """Columns and canonical bytes of a record that is shown, or the digest of one that is not."""
     if set(row) == {"digest"}:
         found = _hash(row["digest"])
         if len(found) != 32:
             raise ProofError("the digest of a record has 32 bytes")
-        return None, found, None
+        return None, None, found
     names, shown = _fields(row, "columns", "bytes")
     columns = [_text(name) for name in _list(names)]
     if not _text(shown).startswith(header(columns)):
         raise ProofError("the columns of a record are not those that were hashed")
-    return tuple(columns), hashlib.sha256(shown.encode()).digest(), shown
+    return tuple(columns), shown, b""
 
 
-def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
-    """The token of each node, computed from those before it; the last one is the row's."""
-    found: list[bytes] = []
+def _inputs(nodes: Sequence[Any], bits: int) -> list[tokens.Input]:
+    """Each node as others refer to it, computed from those before it; the last is the row's."""
+    found: list[tokens.Input] = []
     used: set[int] = set()
 
-    def at(index: Any) -> bytes:
+    def at(index: Any) -> tokens.Input:
         place = _int(index)
         if place >= len(found):
             raise ProofError("a node refers to one that does not come before it")
@@ -195,7 +195,8 @@ def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
         return found[place]
 
     for node in nodes:
-        found.append(tokens.shortened(_full(node, at), bits))
+        token = tokens.shortened(_full(node, at), bits)
+        found.append(tokens.Input(token, node["form"] == "source"))
     if bits == 256 and len(set(found)) < len(found):
         raise ProofError("a node is listed twice")
     if used != set(range(len(nodes) - 1)):
@@ -203,7 +204,7 @@ def _tokens(nodes: Sequence[Any], bits: int) -> list[bytes]:
     return found
 
 
-def _full(node: Any, at: Callable[[int], bytes]) -> bytes:
+def _full(node: Any, at: Callable[[int], tokens.Input]) -> bytes:
     match node["form"]:
         case "source":
             return _source({k: v for k, v in node.items() if k != "form"})
@@ -231,7 +232,8 @@ def _full(node: Any, at: Callable[[int], bytes]) -> bytes:
 
 def _source(node: Any) -> bytes:
     if "uri" not in node:
-        return tokens.value(_record(node)[1])
+        _, shown, hidden = _record(node)
+        return hidden if shown is None else tokens.value(shown.encode())
     if "modified" in node:
         uri, modified, row = _fields(node, "uri", "modified", "row")
         return tokens.origin(_text(uri), _int(modified), _int(row))

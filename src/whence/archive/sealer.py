@@ -212,11 +212,7 @@ class Sealer:
         """Insert what was written and the seal over the run, in one transaction."""
         used = [self.archive.dataset(i) for i in _datasets_of(run)]
         sections = {
-            "settings": {
-                "scheme": self.settings.scheme,
-                "bits": self.settings.bits,
-                "leaf_digests": self.settings.leaf_digests,
-            },
+            "settings": self.settings.section,
             "plan": [json_digest(step.document["plan"]) for step in run.steps],
             "code": [dict(step.document.get("code") or {}) for step in run.steps],
             "versions": dict(run.versions),

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from whence.algebra.canonical import integer, string
 
+FORMULAS = 2
+"""Which formulas these are: tokens of others are other tokens."""
 BITS = (8, 32, 64, 128, 256)
 SCHEMES = ("value", "origin", "content")
+
+
+class Input(NamedTuple):
+    """A node as what refers to it knows it: its token, and whether it is a source row.
+
+    That is hashed too, so that no derivation can be passed off as a source row that is hidden.
+    """
+
+    token: bytes
+    source: bool
 
 
 def _sha(*parts: bytes) -> bytes:
@@ -20,37 +33,34 @@ def shortened(full: bytes, bits: int) -> bytes:
     return full[: bits // 8]
 
 
-def optional(token: bytes | None) -> bytes:
-    """A token that may be missing."""
-    return b"\x00" if token is None else b"\x01" + token
+def optional(node: Input | None) -> bytes:
+    """An input that may be missing."""
+    return b"\x00" if node is None else bytes([1 + node.source]) + node.token
 
 
-def joint(label: str, tokens: Iterable[bytes | None]) -> bytes:
+def joint(label: str, inputs: Iterable[Input | None]) -> bytes:
     """The full hash of a node whose inputs are used together, in order."""
-    return _sha(b"J", bytes.fromhex(label), *(optional(token) for token in tokens))
+    return _sha(b"J", bytes.fromhex(label), *(optional(node) for node in inputs))
 
 
-def one(label: str, index: int | None, token: bytes | None) -> bytes:
+def one(label: str, index: int | None, node: Input | None) -> bytes:
     """The full hash of an item, or of a row of one branch of a union."""
     position = b"n;" if index is None else integer(index)
-    return _sha(b"K", bytes.fromhex(label), position, optional(token))
+    return _sha(b"K", bytes.fromhex(label), position, optional(node))
 
 
-def bag(label: str, members: Sequence[tuple[bytes, bool, int]]) -> bytes:
-    """The full hash of a group: token, whether it contributes, and how often, of each member."""
+def bag(label: str, members: Sequence[tuple[Input, bool, int]]) -> bytes:
+    """The full hash of a group: each member, whether it contributes, and how often."""
     buckets: dict[bytes, list[bytes]] = {}
-    for token, contributes, times in members:
-        entry = token + (b"\x01" if contributes else b"\x00") + times.to_bytes(8, "big")
+    for (token, source), contributes, times in members:
+        entry = token + bytes([contributes + 2 * source]) + times.to_bytes(8, "big")
         buckets.setdefault(token[:1], []).append(entry)
     hashes = [byte + _sha(b"b", *sorted(found)) for byte, found in buckets.items()]
     return _sha(b"B", bytes.fromhex(label), *sorted(hashes))
 
 
 def value(record: bytes) -> bytes:
-    """The full hash of a source row by value, from the hash of its canonical bytes.
-
-    Its own letter keeps the hash of a record that a proof hides from standing for another node.
-    """
+    """The full hash of a source row by value, from its canonical bytes."""
     return _sha(b"S", record)
 
 
@@ -64,6 +74,6 @@ def content(uri: str, digest: str, row: int) -> bytes:
     return _sha(b"C", string(uri), string(digest), integer(row))
 
 
-def output_leaf(record: bytes, token: bytes | None) -> bytes:
-    """The Merkle leaf of an output row: the hash of its values, and the token of its node."""
-    return _sha(b"\x00", record, optional(token))
+def output_leaf(record: bytes, node: Input | None) -> bytes:
+    """The Merkle leaf of an output row: the hash of its values, and its node."""
+    return _sha(b"\x00", record, optional(node))

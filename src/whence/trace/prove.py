@@ -17,6 +17,9 @@ from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
 
+SOURCE_HASH = "sha256('S' || b)"
+"""SQL: the full hash of a source row by value, in hexadecimal, from its canonical bytes."""
+
 
 def record_names(dataset: Dataset) -> list[str]:
     """The names of the columns of a dataset's records."""
@@ -43,12 +46,12 @@ class Prover:
         outputs = self._seal.sections["output"]
         step = next(i for i, o in enumerate(outputs) if o["dataset"] == output.id)
         position, shown, node = self._position(output, locator, outputs[step]["root"])
-        names = record_names(output)
+        digest = hashlib.sha256(shown.encode()).digest() if hide else None
         return {
             "whence": "proof",
             "format": FORMAT,
             "seal": self._shown_seal(),
-            "row": _record(names, shown, hide),
+            "row": _record(record_names(output), shown, digest),
             "position": {"step": step, **position},
             "nodes": [] if node is None else self._nodes(node, hide),
         }
@@ -191,7 +194,8 @@ class Prover:
             names = record_names(dataset)
             for index, shown in self._texts(dataset, row.path, [i for i, _ in wanted]).items():
                 node = next(n for i, n in wanted if i == index)
-                found[node] = {"form": "source", **_record(names, shown, hide)}
+                digest = tokens.value(shown.encode())
+                found[node] = {"form": "source", **_record(names, shown, digest if hide else None)}
         return found
 
     def _texts(self, dataset: Dataset, path: str, rows: Sequence[int]) -> dict[int, str]:
@@ -209,9 +213,10 @@ class Prover:
         return {locator - start: shown for locator, shown in read}
 
 
-def _record(names: list[str], shown: str, hide: bool) -> dict[str, Any]:
-    if hide:
-        return {"digest": hashlib.sha256(shown.encode()).hexdigest()}
+def _record(names: list[str], shown: str, digest: bytes | None) -> dict[str, Any]:
+    """A record as it is shown; only its digest, if there is one."""
+    if digest is not None:
+        return {"digest": digest.hex()}
     return {"columns": names, "bytes": shown}
 
 
@@ -242,7 +247,10 @@ def output_leaves(
     answer = []
     for locator, shown, node, digest in rows:
         token = known.get(node) if digest is None else bytes(digest)
-        leaf = tokens.output_leaf(hashlib.sha256(shown.encode()).digest(), token)
+        found = None
+        if token is not None:
+            found = tokens.Input(token, table.located(node) is not None)
+        leaf = tokens.output_leaf(hashlib.sha256(shown.encode()).digest(), found)
         answer.append((locator >> ROW_BITS, locator & mask, shown, node, leaf))
     return answer
 
@@ -304,8 +312,8 @@ class Recomputed:
         self._tables.register(wanted, pa.table({"locator": [i + base for i in sorted(ids)]}))
         sql = record_texts(self._tables, dataset)
         rows = self._tables.run(
-            f"SELECT {LOCATOR}, sha256(b) FROM ({sql}) AS r "
+            f"SELECT {LOCATOR}, {SOURCE_HASH} FROM ({sql}) AS r "
             f"WHERE {LOCATOR} IN (SELECT locator FROM {wanted})",
             dataset,
         )
-        return {locator - base: tokens.value(bytes.fromhex(digest)) for locator, digest in rows}
+        return {locator - base: bytes.fromhex(digest) for locator, digest in rows}

@@ -95,13 +95,17 @@ def _grouped(tables: Tables, table: PTable) -> Iterator[tuple[int, list[Any]]]:
 def _full(table: PTable, number: int, edges: list[Any], known: dict[int, bytes]) -> bytes:
     label = table.labels[number]
     parts = arranged(label, edges)
+
+    def found(node: int) -> tokens.Input:
+        return tokens.Input(known[node], table.located(node) is not None)
+
     match label.form:
         case "joint":
-            return tokens.joint(label.digest, [None if i is None else known[i] for i in parts])
+            return tokens.joint(label.digest, [None if i is None else found(i) for i in parts])
         case "one":
-            return tokens.one(label.digest, parts[0], known[parts[1]])
+            return tokens.one(label.digest, parts[0], found(parts[1]))
         case _:
-            members = [(known[node], role, times) for node, role, times in parts]
+            members = [(found(node), role, times) for node, role, times in parts]
             return tokens.bag(label.digest, members)
 
 

@@ -10,7 +10,7 @@ from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEGMENT_KINDS
 from whence.errors import SourceError
 from whence.trace.closure import closure
-from whence.trace.prove import Recomputed, record_names, record_texts
+from whence.trace.prove import SOURCE_HASH, Recomputed, record_names, record_texts
 from whence.trace.ptable import PTable
 from whence.trace.tables import LOCATOR, Tables, check_source, text
 
@@ -33,14 +33,14 @@ def nodes_of_records(
     check_source(source)
     wanted = ", ".join(str(int(i)) for i in locators)
     rows = tables.run(
-        f"SELECT DISTINCT sha256(b) FROM ({record_texts(tables, source)}) AS r "
+        f"SELECT DISTINCT {SOURCE_HASH} FROM ({record_texts(tables, source)}) AS r "
         f"WHERE {LOCATOR} IN ({wanted})",
         source,
     )
     digests = [row[0] for row in rows]
     unseen: list[str] = []
     if table.settings.leaf_digests:
-        full = {tokens.value(bytes.fromhex(digest)) for digest in digests}
+        full = {bytes.fromhex(digest) for digest in digests}
         found |= _by_token(table, full) - _others(tables, table, full, unseen)
     else:
         for dataset in _like(table, source):
@@ -85,7 +85,7 @@ def _equal(tables: Tables, dataset: Dataset, digests: Sequence[str]) -> list[int
     listed = ", ".join(map(text, digests))
     rows = tables.run(
         f"SELECT {LOCATOR} FROM ({record_texts(tables, dataset)}) AS r "
-        f"WHERE sha256(b) IN ({listed})",
+        f"WHERE {SOURCE_HASH} IN ({listed})",
         dataset,
     )
     return [int(row[0]) for row in rows]

@@ -43,15 +43,16 @@ class BagHashes:
         keys = ["k", *(f"{name}{x} AS {x}" for x in self.work.hashes), CONTRIBUTES]
         grouped = ["k", *(f"{name}{x}" for x in self.work.hashes), CONTRIBUTES]
         return (
-            f"SELECT {', '.join(keys)}, max({name}i) AS i, count(*) AS times FROM {members} AS m "
-            f"WHERE {name}f IS NOT NULL GROUP BY {', '.join(grouped)}"
+            f"SELECT {', '.join(keys)}, bool_or({name}l) AS l, max({name}i) AS i, "
+            f"count(*) AS times FROM {members} AS m WHERE {name}f IS NOT NULL "
+            f"GROUP BY {', '.join(grouped)}"
         )
 
     def _hashed(self, entries: str) -> str:
         """SQL: the hashes of each group."""
         formulas, bits, hashes = self.work.formulas, self.work.settings.bits, self.work.hashes
         byte = f"left(hex({self.work.token}), 2)"
-        listed = [f"{entry(x, CONTRIBUTES, 'times')} AS {x}e" for x in hashes]
+        listed = [f"{entry(x, CONTRIBUTES, 'l', 'times')} AS {x}e" for x in hashes]
         marked = f"SELECT k, {byte} AS b, {', '.join(listed)} FROM {entries} AS n"
         bucketed = [f"b || {formulas.bucket(f'{x}e')} AS {x}b" for x in hashes]
         buckets = f"SELECT k, {', '.join(bucketed)} FROM ({marked}) AS n GROUP BY k, b"

@@ -88,19 +88,18 @@ class DuckEngine:
     def _hashed(self, entries: str, groups: str, label: str, name: str, token: str) -> Any:
         """The full hash of each group, by its number, from one of the hashes of its entries.
 
-        Many entries are put in order in several goes, each of some first bytes of their tokens.
+        Many entries are fetched in several goes, each of some first bytes of their tokens.
         """
         hashes = begun(label, self._tables.count(groups))
         goes = min(1 + self._tables.count(entries) // _AT_ONCE, 256)
         bounds = [256 * go // goes for go in range(goes + 1)]
         byte = f"array_slice(e.{token}, 1, 1)"
-        order = ["g.g", *([] if name == token else ["b"]), "token", "contributes", "times"]
         for low, high in pairwise(bounds):
             within = f"{byte} BETWEEN {binary(bytes([low]))} AND {binary(bytes([high - 1]))}"
             rows = self._tables.arrow(
                 f"SELECT g.g, {byte} AS b, e.{name} AS token, e.{CONTRIBUTES} AS contributes, "
-                f"e.times FROM {entries} AS e JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k "
-                f"WHERE {within} ORDER BY {', '.join(order)}"
+                f"e.l AS source, e.times FROM {entries} AS e "
+                f"JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k WHERE {within}"
             )
             add(hashes, rows)
         return pa.array([found.digest() for found in hashes], pa.binary())

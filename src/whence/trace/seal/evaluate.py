@@ -126,10 +126,10 @@ class Evaluator:
             case _:
                 assert_never(derivation)
 
-    def _add(self, scope: _Scope, part: str, hashes: dict[str, str], i: str = "NULL") -> None:
-        """Add the columns of a part."""
+    def _add(self, scope: _Scope, part: str, hashes: dict[str, str]) -> None:
+        """Add the columns of a part that is a new node."""
         added = [f"{hashes[x]} AS {part}{x}" for x in self._work.hashes]
-        added.append(f"CAST({i} AS BIGINT) AS {part}i")
+        added += [f"false AS {part}l", f"CAST(NULL AS BIGINT) AS {part}i"]
         scope.frame = f"(SELECT x.*, {', '.join(added)} FROM {scope.frame} AS x)"
 
     def _leaf(self, scope: _Scope, part: str, slot: str, dataset: str) -> None:
@@ -156,7 +156,10 @@ class Evaluator:
         digest = derivation.label.digest
         present = " OR ".join(f"{name}f IS NOT NULL" for name in parts)
         self._hashed(
-            scope, part, lambda x: self._formulas.joint(digest, [f"{p}{x}" for p in parts]), present
+            scope,
+            part,
+            lambda x: self._formulas.joint(digest, [(f"{p}{x}", f"{p}l") for p in parts]),
+            present,
         )
         label = NewLabel(digest, "joint", len(parts), derivation.label.text)
         inputs = tuple((name, str(position)) for position, name in enumerate(parts))
@@ -168,7 +171,7 @@ class Evaluator:
         self._hashed(
             scope,
             part,
-            lambda x: self._formulas.one(label.digest, index, f"{name}{x}"),
+            lambda x: self._formulas.one(label.digest, index, f"{name}{x}", f"{name}l"),
             f"{name}f IS NOT NULL",
         )
         new = NewLabel(label.digest, "one", 1, label.text)
@@ -213,7 +216,7 @@ class Evaluator:
             for x in self._work.hashes
         ]
         scope.frame = (
-            f"(SELECT x.*, {', '.join(added)}, CAST(NULL AS BIGINT) AS {part}i "
+            f"(SELECT x.*, {', '.join(added)}, false AS {part}l, CAST(NULL AS BIGINT) AS {part}i "
             f"FROM {scope.frame} AS x LEFT JOIN {hashes} AS h ON {on} IS NOT DISTINCT FROM h.k)"
         )
         # Groups without members are nodes as well, though no member leads to them.

@@ -26,14 +26,18 @@ def binary(data: bytes) -> str:
     return f"unhex('{data.hex()}')"
 
 
-def optional(token: str) -> str:
-    """SQL: a token that may be missing."""
-    return f"coalesce(unhex('01') || {token}, unhex('00'))"
+def optional(token: str, source: str) -> str:
+    """SQL: a token that may be missing, and whether it is that of a source row."""
+    form = f"CASE WHEN {source} THEN unhex('02') ELSE unhex('01') END"
+    return f"coalesce({form} || {token}, unhex('00'))"
 
 
-def entry(token: str, contributes: str, times: str) -> str:
+def entry(token: str, contributes: str, source: str, times: str) -> str:
     """SQL: a member of a group, with how often it occurs, in hexadecimal."""
-    role = f"CASE WHEN {contributes} THEN '01' ELSE '00' END"
+    role = (
+        f"CASE WHEN {source} THEN CASE WHEN {contributes} THEN '03' ELSE '02' END "
+        f"WHEN {contributes} THEN '01' ELSE '00' END"
+    )
     return f"concat(hex({token}), {role}, lpad(hex({times}), 16, '0'))"
 
 
@@ -112,16 +116,16 @@ class Formulas:
 
     # --- Nodes ------------------------------------------------------------------------------
 
-    def joint(self, label: str, tokens: Sequence[str]) -> str:
-        """The full hash of a node whose inputs are used together, in order."""
-        parts = [binary(b"J" + bytes.fromhex(label)), *(optional(token) for token in tokens)]
+    def joint(self, label: str, inputs: Sequence[tuple[str, str]]) -> str:
+        """The full hash of a node whose inputs (as for `optional`) are used together, in order."""
+        parts = [binary(b"J" + bytes.fromhex(label)), *(optional(*found) for found in inputs)]
         return self.sha(" || ".join(parts))
 
-    def one(self, label: str, index: str, token: str) -> str:
+    def one(self, label: str, index: str, token: str, source: str) -> str:
         """The full hash of an item or a branch; `index` gives its position, or null."""
         text = f"coalesce('i' || CAST({index} AS STRING) || ';', 'n;')"
         start = binary(b"K" + bytes.fromhex(label))
-        return self.sha(f"{start} || CAST({text} AS BINARY) || {optional(token)}")
+        return self.sha(f"{start} || CAST({text} AS BINARY) || {optional(token, source)}")
 
     def bucket(self, entries: str) -> str:
         """An aggregate: the hash, in hexadecimal, of the members that begin with one byte."""
@@ -140,17 +144,16 @@ class Formulas:
 
     # --- Rows -------------------------------------------------------------------------------
 
-    def record(self, dataset: Dataset) -> str:
-        """The SHA-256 of a row's canonical bytes."""
+    def record(self, dataset: Dataset, start: str = "") -> str:
+        """The SHA-256 of a row's canonical bytes, `start` before them."""
         found = record_columns(dataset.schema, dataset.properties)
         listed = [(name, self.name(stored), kind) for name, stored, kind in found]
-        return self.sha_text(row_sql(listed, self.dialect))
+        return self.sha_text(row_sql(listed, self.dialect, start))
 
     def source_row(self, dataset: Dataset, scheme: Scheme) -> str:
         """The full hash of a source row; where its place names it, it is among its `placed`."""
         if scheme == "value" or dataset.kind == "range":
-            start = binary(b"S")
-            return self.sha(f"{start} || {self.record(dataset)}")
+            return self.record(dataset, "S")
         return self.sha(f"__prefix || CAST('i' || CAST({ROW} AS STRING) || ';' AS BINARY)")
 
 

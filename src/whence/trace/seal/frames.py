@@ -67,8 +67,8 @@ def hashes(bags: BagHashes, keys: str, rows: str, name: str, level: int) -> tupl
         blocks = bags.of(children, name, level + height)
         made = ", ".join(f"{x} AS {name}{x}" for x in work.hashes)
         current = (
-            f"(SELECT (k).p AS p, (k).r AS r, {made}, CAST(NULL AS BIGINT) AS {name}i, "
-            f"true AS {CONTRIBUTES} FROM {blocks} AS x)"
+            f"(SELECT (k).p AS p, (k).r AS r, {made}, false AS {name}l, "
+            f"CAST(NULL AS BIGINT) AS {name}i, true AS {CONTRIBUTES} FROM {blocks} AS x)"
         )
         inside.append(_inside(pieces, current, parts, height))
     return bags.of(union(inside), name, level + depth + 1), level + depth

@@ -120,8 +120,9 @@ class SealJob:
         """What stands behind FROM: the rows of a sealed output with their nodes, as stored."""
         work = self._work
         nodes = work.engine.stored("nodes", work.ledger.parts("nodes"))
+        found = work.engine.stored("roots", roots)
         joined = (
-            f"(SELECT r.row, r.node, n.digest FROM {work.engine.stored('roots', roots)} AS r "
+            f"(SELECT r.row, r.node, n.label, n.digest FROM {found} AS r "
             f"LEFT JOIN {nodes} AS n ON r.node = n.id)"
         )
         if not work.settings.leaf_digests:
@@ -130,7 +131,8 @@ class SealJob:
         if work.settings.bits != 256:
             full = work.formulas.sha_text("CAST(node AS STRING)")
             hashes = [f"CASE WHEN node IS NOT NULL THEN {full} END AS f", "digest AS s"]
-        columns = ", ".join([f"row AS {LOCATOR}", *hashes, "node AS i"])
+        leaf = "coalesce(label, 0) = 0 AS l"  # of leaves there may be none among the nodes
+        columns = ", ".join([f"row AS {LOCATOR}", *hashes, leaf, "node AS i"])
         return work.keep("earlier", f"(SELECT {columns} FROM {joined} AS x)")
 
     def _with_leaf_digests(self, rows: str) -> str:
@@ -153,8 +155,8 @@ class SealJob:
                 "digests of them (leaf_digests=False), so what builds on it cannot be sealed"
             )
         return (
-            f"(SELECT r.row, r.node, coalesce(r.digest, a.again) AS digest FROM {rows} AS r "
-            f"LEFT JOIN {again} AS a ON r.node = a.i)"
+            f"(SELECT r.row, r.node, r.label, coalesce(r.digest, a.again) AS digest "
+            f"FROM {rows} AS r LEFT JOIN {again} AS a ON r.node = a.i)"
         )
 
     def _collect(
@@ -224,7 +226,7 @@ class SealJob:
         listed = f"SELECT x.{LOCATOR} AS row, {found} AS node FROM {table} AS x{inner}"
         folder = self._write(listed, "roots", "row")
         record = work.formulas.record(step.output)
-        leaf = work.formulas.sha(f"{binary(bytes(1))} || r.h || {optional(f'x.{token}')}")
+        leaf = work.formulas.sha(f"{binary(bytes(1))} || r.h || {optional(f'x.{token}', 'x.l')}")
         rows = f"SELECT {LOCATOR}, {record} AS h FROM {work.engine.rows(step.output)} AS y"
         chunks = work.engine.chunks(
             f"SELECT r.{LOCATOR}, {leaf} AS leaf FROM ({rows}) AS r "

@@ -44,7 +44,7 @@ class Leaves:
             set(names) - {names[d] for d, _ in counts}
         )
         table = self._merged(table)
-        columns = ", ".join((LOCATOR, *self._work.suffixes))
+        columns = ", ".join((LOCATOR, *self._work.hashes, "true AS l", "i"))
         for number, dataset in enumerate(names):
             self.tables[dataset] = f"(SELECT {columns} FROM {table} AS h WHERE d = {number})"
 

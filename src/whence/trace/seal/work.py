@@ -27,7 +27,8 @@ class Work:
     """One sealing: its engine, its settings, and what was found so far.
 
     A part of a derivation is columns of a frame: `<part>f` the full hash, `<part>s` the token (left
-    out when it is the full hash), `<part>i` the node's id where it is known already. Edges are SQL
+    out when it is the full hash), `<part>l` whether it is a leaf, that is a source row, `<part>i`
+    the node's id where it is known already. Edges are SQL
     that gives d (full hash of the derived), e (the place), f and i (of the input), idx, times,
     contributes.
     """
@@ -49,12 +50,12 @@ class Work:
     @property
     def suffixes(self) -> str:
         """The columns that a part has."""
-        return "fi" if self.settings.bits == 256 else "fsi"
+        return f"{self.hashes}li"
 
     @property
     def hashes(self) -> str:
         """Those of them that are hashes."""
-        return self.suffixes[:-1]
+        return "f" if self.settings.bits == 256 else "fs"
 
     @property
     def token(self) -> str:
