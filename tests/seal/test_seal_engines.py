@@ -14,10 +14,11 @@ from whence.trace.seal import duck
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FEW = {
-    # A union of a window and of items of groups, so that most forms meet in one run.
+    # A union of a window, of items of groups and of an unpivot: most forms meet in one run.
     "most": f"SELECT id, run FROM ({SHAPES['window']}) UNION ALL "
     "SELECT item, n FROM (SELECT area, count(*) AS n, flatten(collect_list(items)) AS all "
-    "FROM sales GROUP BY area) LATERAL VIEW explode(all) AS item",
+    "FROM sales GROUP BY area) LATERAL VIEW explode(all) AS item UNION ALL "
+    "SELECT v, 0 FROM sales UNPIVOT (v FOR w IN (id, amount))",
     "semi": SHAPES["semi"],
 }
 # A group of the subquery is a member of several groups of the semi join.

@@ -294,6 +294,31 @@ def test_stacked_values(workshop, games):
     assert found == of([3], "day", BY)
 
 
+def test_unpivoted_values(workshop, games):
+    """Each row of an unpivot knows which column it has its value of, also below other operators."""
+    wide = games.select("team", "day", "points", (F.col("day") * 2).alias("double"))
+    long = wide.unpivot(["team", "day"], ["day", "points", "double"], "what", "value")
+    for column, behind in (("points", "points"), ("double", "day")):
+        chosen = f"team = 'a', day = 2, what = '{column}', value"
+        for mode in ("eager", "lazy"):
+            found, trace = cells(workshop, long, chosen, mode)
+            assert trace.grade == "exact"
+            assert found == of([1], "team", BY) | of([1], "day", BY) | of([1], behind, BY)
+    few = long.where("value = 4 AND what <> 'double'").select("what", "value")
+    found, trace = cells(workshop, few, "what, value")
+    assert (found, trace.grade) == (of([3], "day", BY), "exact")
+    grouped = long.groupBy("team").agg(F.collect_list("value").alias("values"))
+    found, trace = cells(workshop, grouped, "team = 'b', values[] = 2")
+    behind = {(row, path) for (row, path), role in found.items() if path != "team"}
+    assert behind == {(4, "points"), (4, "day"), (5, "day")}  # 2 points, twice day 1, and day 2
+    assert trace.grade == "exact"
+    other = games.where("day = 1 AND team = 'b'").select("team", F.col("name").alias("who"))
+    joined = long.where("what = 'double' AND day = 1").join(other, "team").select("who", "value")
+    found, trace = cells(workshop, joined, "value")
+    assert (found[4, "day"], trace.grade) == (BY, "exact")
+    assert (4, "points") not in found
+
+
 def test_lists_and_maps_that_are_unnested_where_they_are_made(workshop, games):
     one_of_two = F.when(F.col("points") > 6, F.col("day")).otherwise(F.size("grid"))
     items = ["points", F.lit(0), F.size("tags"), one_of_two]

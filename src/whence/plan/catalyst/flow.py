@@ -84,10 +84,20 @@ class Flow:
     def alternatives(
         self, output: Sequence[Column], lists: Sequence[Sequence[Node]]
     ) -> tuple[Move, ...]:
-        """How the lists of an Expand make its output columns, each list for some rows."""
+        """How the lists of an Expand make its output columns, each list for some rows.
+
+        Where two lists make a column of different values, the number of the list tells.
+        """
         found: list[Move] = []
         for i, column in enumerate(output):
             options = [self._evaluator.shape(listed[i]) for listed in lists]
+            if len({shape for shape in options if shape != NOTHING}) > 1:
+                found += dict.fromkeys(
+                    _numbered(at, move)
+                    for at, shape in enumerate(options)
+                    for move in _moves(_place(column), shape)
+                )
+                continue
             shape = shapes.choice(options or [NOTHING])
             handed_on = isinstance(shape, Copy) and shape.path.column == column.number
             if not handed_on:
@@ -100,7 +110,7 @@ class Flow:
         rows = self._written_out(generator, len(output))
         if rows:
             made = (
-                replace(move, at=at if move.inputs or move.influences else None)
+                _numbered(at, move)
                 for at, row in enumerate(rows)
                 for column, shape in zip(output, row, strict=True)
                 for move in _moves(_place(column), shape)
@@ -282,6 +292,11 @@ class _Place:
 def _means(found: tuple[int | None, ...], usual: tuple[int, ...]) -> bool:
     """Whether places are the usual ones, which need not be told."""
     return found == usual if usual else all(place is None for place in found)
+
+
+def _numbered(at: int, move: Move) -> Move:
+    """A move that is about one of several rows that are made of a row, if it takes anything."""
+    return replace(move, at=at if move.inputs or move.influences else None)
 
 
 def _moves(

@@ -1,4 +1,4 @@
-"""Unnesting: an item is its parent row and a position; rollups make several rows of one."""
+"""Unnesting: an item is its parent row and a position; rollups and unpivots make rows of a row."""
 
 from __future__ import annotations
 
@@ -81,20 +81,30 @@ def _stacked(context: Context, operator: ops.Generate, node: Plan, child: Traced
     return _item(operator, child, plan, position)
 
 
-def _item(operator: ops.Generate, child: Traced, plan: Plan, position: Any) -> Traced:
+def _item(operator: ops.Generate | ops.Expand, child: Traced, plan: Plan, position: Any) -> Traced:
     """The witness of items: their parents', and the slot of their position."""
     name = str(position.name())
     return Traced(plan, {**child.slots, name: position}, Item(child.shape, name, operator.id))
 
 
 def expand(context: Context, operator: ops.Expand, node: Plan) -> Traced:
-    """Rollup, cube and grouping sets: each copy of a row carries the row's slots."""
+    """Rollup, cube, grouping sets, unpivot: each copy of a row carries the row's slots.
+
+    Where copies have a column from different ones, each has its number as a slot as well.
+    """
     gateway = context.gateway
     child = family.instrument(context, operator.children[0], node.child(), copied=True)
     slots = list(child.slots.values())
+    lists = gateway.items(node.projections())
+    if all(move.at is None for move in operator.moves):
+        projections = gateway.seq(gateway.seq(listed, slots) for listed in lists)
+        output = gateway.seq(node.output(), slots)
+        return child.over(gateway.with_arguments(node, {0: projections, 1: output, 2: child.plan}))
+    position = gateway.new_attribute(gateway.fresh("p"), "int")
     projections = gateway.seq(
-        gateway.seq(projection, slots) for projection in gateway.items(node.projections())
+        gateway.seq(listed, [*slots, gateway.literal(number)])
+        for number, listed in enumerate(lists)
     )
-    output = gateway.seq(node.output(), slots)
+    output = gateway.seq(node.output(), [*slots, position])
     plan = gateway.with_arguments(node, {0: projections, 1: output, 2: child.plan})
-    return child.over(plan)
+    return _item(operator, child, plan, position)

@@ -19,8 +19,11 @@ from whence.trace.cells.scopes import Scope
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.tables import Tables, quoted
 
+Generator = ops.Generate | ops.Expand
+"""What makes several rows of one."""
 
-def item_of(scope: Scope, operator: ops.Generate) -> Item | None:
+
+def item_of(scope: Scope, operator: Generator) -> Item | None:
     """The part of a scope's witness that is an item which a generator took out."""
     parts = (part for part in walk(scope.shape) if isinstance(part, Item))
     return next((part for part in parts if part.operator == operator.id), None)
@@ -34,12 +37,13 @@ class Unnested:
         self._passing = passing
 
     def back(
-        self, operator: ops.Generate, scope: Scope, marks: Sequence[Mark]
+        self, operator: Generator, scope: Scope, marks: Sequence[Mark]
     ) -> tuple[Scope, dict[int, list[Mark]]]:
         """The rows of a scope with the positions of their items, and the marks on each input."""
         item = item_of(scope, operator)
         if item is None or item.slot is None:
-            return scope, self._passing.back(operator, scope, marks, ItemStep())
+            unknown = ItemStep() if isinstance(operator, ops.Generate) else None
+            return scope, self._passing.back(operator, scope, marks, unknown)
         place = Held(self._tables.fresh("p"))
         rows = self._tables.table(
             "items", f"SELECT *, {quoted(item.slot)} AS {place.column} FROM {scope.table}"
@@ -56,11 +60,12 @@ class Unnested:
         return replace(scope, table=rows), found
 
     def _cases(
-        self, operator: ops.Generate, rows: str, place: Held
-    ) -> Iterator[tuple[ops.Generate, str]]:
+        self, operator: Generator, rows: str, place: Held
+    ) -> Iterator[tuple[Generator, str]]:
         """The generator for the rows that are items, and for those of lists without any."""
         none = f"{place.column} IS NULL"
-        if operator.outer and self._tables.count(f"(SELECT 1 FROM {rows} WHERE {none})"):
+        outer = isinstance(operator, ops.Generate) and operator.outer
+        if outer and self._tables.count(f"(SELECT 1 FROM {rows} WHERE {none})"):
             yield operator, f"{place.column} IS NOT NULL"
             yield _of_none(operator), none
         else:
@@ -79,8 +84,10 @@ class Unnested:
         return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
 
 
-def _at(mark: Mark, place: Held, operator: ops.Generate, table: str) -> Mark:
+def _at(mark: Mark, place: Held, operator: Generator, table: str) -> Mark:
     """What a generator looked at, at the position of the item that it took out."""
+    if isinstance(operator, ops.Expand):
+        return mark
     if mark.contributing or operator.id not in mark.accessed or mark.moved:
         return mark
     if ItemStep() not in mark.steps:
@@ -90,7 +97,7 @@ def _at(mark: Mark, place: Held, operator: ops.Generate, table: str) -> Mark:
     return replace(mark, steps=steps, table=table)
 
 
-def _of_none(operator: ops.Generate) -> ops.Generate:
+def _of_none(operator: Generator) -> Generator:
     """The generator as it is over lists and maps without items.
 
     x <- f(items[].n, k)   →   x <- f(items) by k

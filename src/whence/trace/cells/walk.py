@@ -36,7 +36,7 @@ from whence.trace.cells.marks import (
 from whence.trace.cells.members import MemberTables
 from whence.trace.cells.passing import Passing
 from whence.trace.cells.scopes import Scope, group_of, is_side, part, row_of
-from whence.trace.cells.unnested import Unnested, item_of
+from whence.trace.cells.unnested import Generator, Unnested, item_of
 from whence.trace.places import ROW, Held
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
@@ -170,7 +170,7 @@ class Walk:
                 self._union(view, operator, scope, marks)
             case ops.Join():
                 self._join(view, operator, scope, marks)
-            case ops.Generate():
+            case ops.Generate() | ops.Expand():
                 self._generate(view, operator, scope, marks)
             case ops.Except() | ops.Intersect():
                 self._set(view, operator, scope, marks)
@@ -238,7 +238,7 @@ class Walk:
             self._visit(view, child, inner, [mark.on(scope.table, table) for mark in moved])
 
     def _generate(
-        self, view: StepView, operator: ops.Generate, scope: Scope, marks: list[Mark]
+        self, view: StepView, operator: Generator, scope: Scope, marks: list[Mark]
     ) -> None:
         item = item_of(scope, operator)
         inner, found = self._unnested.back(operator, scope, marks)
