@@ -22,12 +22,13 @@ from whence.errors import (
     SelectionError,
     UnknownNameError,
 )
-from whence.trace.answer import Impact, Trace, output_rows
+from whence.trace.answer import Impact, Trace
 from whence.trace.backward import Backward
 from whence.trace.choose import Selection, choose
 from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
 from whence.trace.patterns import Pattern
+from whence.trace.rows import output_rows
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import Tables, check_source
 from whence.wiring import Engine, to_stored

@@ -10,7 +10,8 @@ from whence.archive import Run
 from whence.present.columns import columns_read
 from whence.present.report import Grid, Report, dicts, distinct_names
 from whence.present.values import count, place, plain
-from whence.trace.answer import EXTRA, Fetched, Impact, SourceRows, Trace
+from whence.trace.answer import Impact, Trace
+from whence.trace.rows import EXTRA, Fetched, SourceRows
 from whence.trace.tables import local
 
 TOLD = 10  # rows whose polynomials are told, unless a limit says otherwise

@@ -8,30 +8,27 @@ from itertools import islice
 from typing import Any
 
 from whence.algebra.expression import Expression, render
-from whence.algebra.locators import ROW_BITS, ROW_MASK
+from whence.algebra.locators import ROW_MASK
 from whence.archive import Dataset
-from whence.errors import EngineError, SelectionError, UnknownNameError
+from whence.errors import UnknownNameError
 from whence.trace.backward import Backward
 from whence.trace.cells import Cells, cells_of
 from whence.trace.cells.trees import RowTree, render_trees, row_trees
-from whence.trace.engine import Engine
 from whence.trace.followed import CELLS, CellReader
 from whence.trace.forward import Forward
 from whence.trace.grades import Grade, Guarantee, grade_of, guarantee_of
 from whence.trace.how import How
+from whence.trace.rows import (
+    Fetched,
+    SourceRows,
+    checked_count,
+    fetch_output,
+    limit_sql,
+    output_rows,
+    role_sql,
+)
 from whence.trace.steps import StepView
-from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
-
-EXTRA = ("_file", "_row", "_role")
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """The first rows of an answer as tuples; `more` rows were not fetched."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    more: int
+from whence.trace.tables import Tables, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,121 +39,6 @@ class OperatorCount:
     step: int
     operator: str
     rows: int
-
-
-class SourceRows:
-    """The traced rows of one source."""
-
-    def __init__(
-        self, tables: Tables, dataset: Dataset, hits: str, name: str, engine: Engine | None
-    ) -> None:
-        self._tables = tables
-        self._engine = engine
-        self._hits = hits
-        self.dataset = dataset
-        self.name = name
-
-    def __len__(self) -> int:
-        return self._tables.count(self._hits)
-
-    def __repr__(self) -> str:
-        return f"<{len(self):,} rows of {self.name}>"
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the source, as far as the pipeline read them."""
-        return [name for name, _ in self._stored_columns()]
-
-    def locators(self) -> Any:
-        """File, row index and role of each row, as an Arrow table."""
-        return self._tables.arrow(
-            f"SELECT {self._file()} AS file, locator & {ROW_MASK} AS row, "
-            f"{_role('role')} AS role FROM {self._hits} ORDER BY locator"
-        )
-
-    def contributing(self) -> str:
-        """A table with the locators of the contributing rows."""
-        return self._tables.table("kept", f"SELECT locator FROM {self._hits} WHERE role")
-
-    def to_arrow(self, *, role: str | None = None, extra: bool = False) -> Any:
-        """The rows as an Arrow table, in the order of the source.
-
-        `role` keeps only the contributing or only the influencing ones; `extra` adds the columns
-        `_file`, `_row` and `_role`.
-        """
-        if role not in (None, "contributing", "influencing"):
-            raise SelectionError(f"a role is 'contributing' or 'influencing', not {role!r}")
-        check_source(self.dataset)
-        pairs = self._stored_columns()
-        more = ""
-        if extra:
-            more = (
-                f", {self._file('h.')} AS _file, h.locator & {ROW_MASK} AS _row, "
-                f"{_role('h.role')} AS _role"
-            )
-        where = "" if role is None else f" WHERE {_role('h.role')} = {text(role)}"
-        chosen = ", ".join(f"r.c{i}" for i in range(len(pairs)))
-        table = self._tables.arrow(
-            f"SELECT {chosen or '1 AS row'}{more} FROM ({self._rows(pairs)}) AS r "
-            f"JOIN {self._hits} AS h ON h.locator = r.{LOCATOR}{where} ORDER BY h.locator",
-            self.dataset,
-        )
-        names = [name for name, _ in pairs] or ["row"]
-        return table.rename_columns([*names, *table.column_names[len(names) :]])
-
-    def _rows(self, pairs: list[tuple[str, str]]) -> str:
-        """SQL for the rows, their columns as c0, c1, ..., whatever they are called."""
-        columns = [self._tables.column(self.dataset, physical) for _, physical in pairs]
-        items = [f"{column} AS c{i}" for i, column in enumerate(columns)]
-        return self._tables.at(self.dataset, items or ["1 AS c0"], self._hits)
-
-    def fetch(self, limit: int | None = None) -> Fetched:
-        """The first rows with `_file`, `_row` and `_role` before their columns, without Arrow."""
-        check_source(self.dataset)
-        pairs = self._stored_columns()
-        chosen = "".join(f", r.c{i}" for i in range(len(pairs)))
-        sql = (
-            f"SELECT {self._file('h.')}, h.locator & {ROW_MASK}, {_role('h.role')}{chosen} "
-            f"FROM ({self._rows(pairs)}) AS r JOIN {self._hits} AS h ON h.locator = r.{LOCATOR} "
-            f"ORDER BY h.locator{_limit(limit)}"
-        )
-        rows = self._tables.run(sql, self.dataset)
-        columns = (*EXTRA, *(name for name, _ in pairs))
-        return Fetched(columns, rows, len(self) - len(rows))
-
-    def to_pandas(self, *, role: str | None = None) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self.to_arrow(role=role).to_pandas()
-
-    def to_pylist(self, *, role: str | None = None) -> list[dict[str, Any]]:
-        """The rows as dicts."""
-        return list(self.to_arrow(role=role).to_pylist())
-
-    def spark(self) -> Any:
-        """The rows as a Spark DataFrame, in the active session."""
-        if self._engine is None:
-            raise EngineError("there is no Spark session at hand; use to_arrow() or to_pandas()")
-        return self._engine.frame(self.to_arrow())
-
-    def _stored_columns(self) -> list[tuple[str, str]]:
-        """Names as people know them, beside the names they are stored under."""
-        properties = self.dataset.properties
-        if "columns" in properties:
-            return list(zip(properties["columns"], properties["physical"], strict=True))
-        import json
-
-        return [(f["name"], f["name"]) for f in json.loads(self.dataset.schema)["fields"]]
-
-    def _file(self, prefix: str = "") -> str:
-        files = self.dataset.files
-        if not files:
-            return "NULL"
-        paths = [local(p) for p in self._tables.archive.file_paths(self.dataset)]
-        cases = " ".join(
-            f"WHEN {file.slot} THEN '{path.replace(chr(39), chr(39) * 2)}'"
-            for file, path in zip(files, paths, strict=True)
-        )
-        return f"CASE {prefix}locator >> {ROW_BITS} {cases} END"
 
 
 class Trace(Mapping[str, SourceRows]):
@@ -293,8 +175,8 @@ class Trace(Mapping[str, SourceRows]):
         """
         found = self._found_cells()
         parts = [
-            f"SELECT {text(name)} AS source, {rows._file()} AS file, "
-            f"locator & {ROW_MASK} AS row, path, {_role('role')} AS role, "
+            f"SELECT {text(name)} AS source, {rows.file_sql()} AS file, "
+            f"locator & {ROW_MASK} AS row, path, {role_sql('role')} AS role, "
             f"accessed_by, moved_by, locator FROM {found.table} "
             f"WHERE dataset = {text(rows.dataset.id)}"
             for name, rows in self._cell_sources().items()
@@ -317,12 +199,12 @@ class Trace(Mapping[str, SourceRows]):
         found = self._found_cells()
         own = self[source]
         kept = self._tables.table(
-            "first", f"SELECT * FROM {own._hits} ORDER BY locator{_limit(rows)}"
+            "first", f"SELECT * FROM {own.hits} ORDER BY locator{limit_sql(rows)}"
         )
         first = SourceRows(self._tables, own.dataset, kept, source, None)
         cells = self._tables.arrow(
-            f"SELECT {own._file()} AS file, locator & {ROW_MASK} AS row, path, "
-            f"{_role('role')} AS role, accessed_by, moved_by FROM {found.table} "
+            f"SELECT {own.file_sql()} AS file, locator & {ROW_MASK} AS row, path, "
+            f"{role_sql('role')} AS role, accessed_by, moved_by FROM {found.table} "
             f"WHERE dataset = {text(own.dataset.id)} "
             f"AND locator IN (SELECT locator FROM {kept}) ORDER BY locator, path"
         )
@@ -370,7 +252,7 @@ class Trace(Mapping[str, SourceRows]):
     def fetch(self, limit: int | None = None) -> Fetched:
         """The first of the chosen output rows, without Arrow."""
         dataset = self._tables.archive.dataset(self._view.step.output)
-        return _fetch_output(self._tables, dataset, self._chosen, limit)
+        return fetch_output(self._tables, dataset, self._chosen, limit)
 
 
 class Impact:
@@ -408,7 +290,7 @@ class Impact:
     def fetch(self, limit: int | None = None) -> Fetched:
         """The first of the output rows, without Arrow."""
         dataset = self._tables.archive.dataset(self._view.step.output)
-        return _fetch_output(self._tables, dataset, self._found, limit)
+        return fetch_output(self._tables, dataset, self._found, limit)
 
     def to_pandas(self) -> Any:
         """The output rows as a pandas DataFrame."""
@@ -417,37 +299,6 @@ class Impact:
     def to_pylist(self) -> list[dict[str, Any]]:
         """The output rows as dicts."""
         return list(self.to_arrow().to_pylist())
-
-
-def output_rows(tables: Tables, dataset: Dataset, chosen: str) -> Any:
-    """Output rows by locator, in their order, under their own names."""
-    pairs = zip(dataset.properties["columns"], dataset.properties["physical"], strict=True)
-    names = [(n, p) for n, p in pairs]
-    items = [quoted(p) for _, p in names] or ["1 AS row"]
-    table = tables.arrow(f"{tables.at(dataset, items, chosen)} ORDER BY {LOCATOR}", dataset)
-    table = table.drop_columns([LOCATOR])
-    return table.rename_columns([n for n, _ in names]) if names else table
-
-
-def _fetch_output(tables: Tables, dataset: Dataset, chosen: str, limit: int | None) -> Fetched:
-    physical = [quoted(name) for name in dataset.properties["physical"]]
-    rows = tables.at(dataset, physical or ["1 AS c0"], chosen)
-    sql = f"SELECT * EXCLUDE ({LOCATOR}) FROM ({rows}) ORDER BY {LOCATOR}{_limit(limit)}"
-    found = tables.run(sql, dataset)
-    listed = found if physical else [() for _ in found]
-    columns = tuple(dataset.properties["columns"])
-    return Fetched(columns, listed, tables.count(chosen) - len(listed))
-
-
-def _limit(limit: int | None) -> str:
-    return "" if limit is None else f" LIMIT {checked_count(limit)}"
-
-
-def checked_count(count: Any) -> int:
-    """A number of rows that was asked for."""
-    if not isinstance(count, int) or count < 0:
-        raise SelectionError(f"a number of rows is 0 or more, not {count!r}")
-    return count
 
 
 def _names(datasets: Mapping[str, Dataset]) -> dict[str, str]:
@@ -459,10 +310,6 @@ def _names(datasets: Mapping[str, Dataset]) -> dict[str, str]:
             name, number = f"{dataset.name}-{number}", number + 1
         taken[dataset_id] = name
     return taken
-
-
-def _role(column: str) -> str:
-    return f"CASE WHEN {column} THEN 'contributing' ELSE 'influencing' END"
 
 
 def _order(key: tuple[str, int, str]) -> tuple[str, int, int]:
