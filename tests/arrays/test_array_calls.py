@@ -81,6 +81,18 @@ def test_what_cannot_be_told_apart_is_a_superset(program: str, result: str) -> N
     assert {answer.grade for answer in answers} == {"superset"}
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_a_view_as_another_class_computes_as_that_class() -> None:
+    def squared(x: Any) -> Any:
+        one = x[:4].reshape(2, 2).view(np.matrix)
+        return one * x[:4].reshape(2, 2).view(type=np.matrix)
+
+    follow = wa.track(squared)
+    np.testing.assert_array_equal(follow(X), squared(X), strict=True)
+    assert follow.last.grade == "superset"
+    assert follow.last.cells((0, 0))["x"].positions().tolist() == [0, 1, 2, 3]
+
+
 def error_of(call: Callable[[Any], Any], value: Any) -> tuple[type, str]:
     with pytest.raises(Exception) as caught:
         call(value)

@@ -129,9 +129,13 @@ def _transpose(array: TrackedArray, *axes: Any) -> Any:
     return np.transpose(array, order or None)
 
 
-def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
+def _view(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    """The same memory; as another class of array, which is not followed, a copy."""
     value = bare(array)
-    result = value.view() if dtype is None else value.view(dtype)
+    result = value.view(*args, **kwargs)
+    if isinstance(result, np.ndarray) and type(result) is not np.ndarray:
+        array.session_.escape(array.node_, f".view as {type(result).__name__}")
+        return result.copy()
     if result.shape == array.data_.shape:
         return _same(array, result, "view")
     from whence.arrays.rules.base import all_cells
