@@ -339,13 +339,36 @@ def test_coverage_finds_no_wrong_view(name: str) -> None:
 
 
 def test_fitting_sizes() -> None:
-    assert fit([[3, 0], [8, 0]], [(4,), (9,)], [0]) == [(-1, ((1, (0,)),)), (0, ())]
-    # two letters would do: wait
-    assert fit([[3], [8]], [(4, 6), (9, 11)], [0, 1]) is None
-    found = fit([[3], [8], [6]], [(4, 6), (9, 11), (7, 2)], [0, 1])
-    assert found is not None and describe(found[0], "nm") == "n-1"
-    assert fit([[12], [30], [20]], [(3, 4), (5, 6), (10, 2)], [0, 1]) == [(0, ((1, (0, 1)),))]
+    assert _texts([[3, 0], [8, 0]], [(4,), (9,)]) == [["n-1"], ["0"]]
+    # two letters would do
+    assert _texts([[3], [8]], [(4, 6), (9, 11)]) == [["n-1", "m-3"]]
+    assert _texts([[3], [8], [6]], [(4, 6), (9, 11), (7, 2)]) == [["n-1"]]
+    assert _texts([[12], [30], [20]], [(3, 4), (5, 6), (10, 2)]) == [["n·m"]]
     assert fit([[1], [2, 3]], [(1,), (2,)], [0]) is None
+
+
+def _texts(observed: list[list[int]], sizes: list[Any]) -> list[list[str]]:
+    found = fit(observed, sizes, range(len(sizes[0])))
+    assert found is not None
+    return [[describe(e, "nm") for e in number.expressions] for number in found]
+
+
+def test_numbers_that_are_not_settled_are_not_told() -> None:
+    either = fit([[3], [8]], [(4, 6), (9, 11)], [0, 1])
+    assert either is not None
+    assert either[0].at((7, 9)) == 6
+    assert either[0].at((7, 2)) is None
+    # the middle of n, which n - m would explain
+    by_chance = fit([[2], [4]], [(5, 3), (10, 6)], [0, 1], rounding=True)
+    assert by_chance is not None
+    assert by_chance[0].at((7, 3)) is None
+
+
+def test_the_middle_is_not_taken_for_the_difference_of_two_sizes() -> None:
+    follow = wa.track(lambda x: x[(len(x) - 1) // 2], views=wa.Views())
+    for sizes in ((5, 3), (10, 6), (7, 3)):
+        follow(np.zeros(sizes))
+    assert follow.last.backward(0)["x"][0].tolist() == [3]
 
 
 def test_patterns_hold_what_was_not_seen_to_vary() -> None:

@@ -2,15 +2,17 @@
 
     n=4: b∈[0, 3]    n=7: b∈[0, 6]    →    b∈[0, n−1]
 
-A size is written as a letter only if it was seen to vary, and only if one expression explains every
-observation; where two would do, more observations are waited for.
+A size is written as a letter only if it was seen to vary. Every expression that explains all
+observations is kept; for sizes where two of them say different numbers, there is no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, combinations_with_replacement
+from typing import NamedTuple
 
 Sizes = tuple[int, ...]
 Numbers = list[int]
@@ -94,17 +96,52 @@ def _tied(seen: Sequence[Sizes], letters: Sequence[int]) -> tuple[int, ...]:
     return tuple(columns.index(column) for column in columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Every expression that explains a number, and parts of a size, rounded, that would as well."""
+
+    expressions: tuple[Expression, ...]
+    rounded: tuple[Rounded, ...] = ()
+
+    def at(self, sizes: Sizes) -> int | None:
+        """The number for sizes; None if not all say the same."""
+        first = evaluate(self.expressions[0], sizes)
+        same = all(evaluate(other, sizes) == first for other in self.expressions[1:])
+        same = same and all(other.at(sizes) == first for other in self.rounded)
+        return first if same else None
+
+
+class Rounded(NamedTuple):
+    """A part of a size: `constant + factor · ((n + ahead) // divisor)`."""
+
+    constant: int
+    factor: int
+    axis: int
+    ahead: int
+    divisor: int
+
+    def at(self, sizes: Sizes) -> int:
+        """The number for sizes."""
+        return self.constant + self.factor * ((sizes[self.axis] + self.ahead) // self.divisor)
+
+
 def fit(
-    observed: Sequence[Numbers], sizes: Sequence[Sizes], letters: Sequence[int]
-) -> list[Expression] | None:
-    """One expression per number that explains every observation, or None."""
+    observed: Sequence[Numbers],
+    sizes: Sequence[Sizes],
+    letters: Sequence[int],
+    rounding: bool = False,
+) -> list[Explained] | None:
+    """What explains every observation, number by number, or None if nothing does.
+
+    With `rounding`, sizes may have been divided: an expression may then fit by chance.
+    """
     if len({len(numbers) for numbers in observed}) != 1:
         return None
     out = []
-    known: dict[tuple[int, ...], Expression | None] = {}
+    known: dict[tuple[int, ...], Explained | None] = {}
     for values in zip(*observed, strict=True):
         if values not in known:
-            known[values] = _explain(values, sizes, letters)
+            known[values] = _explain(values, sizes, letters, rounding)
         found = known[values]
         if found is None:
             return None
@@ -113,23 +150,21 @@ def fit(
 
 
 def _explain(
-    values: Sequence[int], sizes: Sequence[Sizes], letters: Sequence[int]
-) -> Expression | None:
-    if len(set(values)) == 1:
-        return values[0], ()
-    for level in _LEVELS:
-        found: list[Expression] = []
-        for terms in level(letters):
-            rests = {
-                value - evaluate((0, terms), own) for value, own in zip(values, sizes, strict=True)
-            }
-            if len(rests) == 1:
-                found.append((rests.pop(), terms))
-        if len(found) == 1:
-            return found[0]
-        if found:
-            return None  # several explanations: wait for sizes that tell them apart
-    return None
+    values: Sequence[int], sizes: Sequence[Sizes], letters: Sequence[int], rounding: bool
+) -> Explained | None:
+    found = []
+    for terms in _candidates(tuple(letters)):
+        rests = {v - evaluate((0, terms), own) for v, own in zip(values, sizes, strict=True)}
+        if len(rests) == 1:
+            found.append((rests.pop(), terms))
+    if not found:
+        return None
+    rounded = []
+    for part in _parts(tuple(letters)) if rounding else ():
+        rests = {v - part.at(own) for v, own in zip(values, sizes, strict=True)}
+        if len(rests) == 1:
+            rounded.append(part._replace(constant=rests.pop()))
+    return Explained(tuple(found), tuple(rounded))
 
 
 Terms = tuple[tuple[int, tuple[int, ...]], ...]
@@ -155,6 +190,24 @@ def _product(letters: Sequence[int]) -> list[Terms]:
 
 
 _LEVELS = (_one, _two, _multiple, _product)
+
+
+@cache
+def _candidates(letters: tuple[int, ...]) -> list[Terms]:
+    """Constants, then sums, multiples and products of letters."""
+    return [(), *(terms for level in _LEVELS for terms in level(letters))]
+
+
+@cache
+def _parts(letters: tuple[int, ...]) -> list[Rounded]:
+    """Halves to quarters of letters, rounded in every way."""
+    return [
+        Rounded(0, factor, axis, ahead, divisor)
+        for axis in letters
+        for divisor in (2, 3, 4)
+        for ahead in range(divisor)
+        for factor in (1, -1)
+    ]
 
 
 def describe(expression: Expression, names: Sequence[str]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
 
 from whence.arrays.cells import Ints, Shape
 
@@ -103,3 +106,26 @@ class Shared(NamedTuple):
 def layout(array: Array) -> Layout:
     """The layout of an array."""
     return Layout(array.__array_interface__["data"][0], array.shape, array.strides)
+
+
+def reads_back(setter: Callable[..., None], key: Any, target: Array, value: Array) -> bool:
+    """Whether `setter(target, key, value)` takes cells of a value that it has written before.
+
+    Found out on numbers that lie as the two arrays do, which share memory.
+    """
+    size, bounds = target.itemsize, [byte_bounds(array) for array in (target, value)]
+    start = min(low for low, _ in bounds)
+    steps = [*target.strides, *value.strides, *(layout(a).start - start for a in (target, value))]
+    if target.dtype != value.dtype or any(step % size for step in steps):
+        return True
+    numbers = np.arange((max(high for _, high in bounds) - start) // size)
+
+    def laid(array: Array) -> Array:
+        first = numbers[(layout(array).start - start) // size :]
+        return as_strided(first, array.shape, [8 * (step // size) for step in array.strides])
+
+    mine, source = laid(target), laid(value)
+    expected, copied = mine.copy(), source.copy()
+    setter(expected, key, copied)
+    setter(mine, key, source)
+    return not np.array_equal(expected, mine)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from whence.arrays.digest import array_digest, function_digest
-from whence.arrays.generalise import Expression, Pattern, evaluate, fit, patterns
+from whence.arrays.generalise import Explained, Pattern, fit, patterns
 from whence.arrays.observe import (
     Inputs,
     Output,
@@ -71,11 +71,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generalised:
-    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers."""
+    """A view for any sizes that fit a pattern: the outputs of an observation, and its numbers.
+
+    A number that is not settled for some sizes leaves the call to tracking, which settles it.
+    """
 
     pattern: Pattern
     outputs: list[Output]
-    expressions: list[Expression]
+    numbers: list[Explained]
     spans: tuple[Span, ...]
     reach: Reach
 
@@ -85,8 +88,11 @@ class Generalised:
         return all(span.covers(size, self.reach) for span, size in pairs)
 
     def at(self, sizes: tuple[int, ...]) -> list[Output] | None:
-        """The outputs for sizes, or None if they make no sense there."""
-        return rewrite(self.outputs, [evaluate(e, sizes) for e in self.expressions], sizes)
+        """The outputs for sizes, or None if they make no sense there or are not settled."""
+        told = {id(number): number.at(sizes) for number in self.numbers}
+        filled = [told[id(number)] for number in self.numbers]
+        known = [number for number in filled if number is not None]
+        return rewrite(self.outputs, known, sizes) if len(known) == len(filled) else None
 
 
 class Learned:
@@ -187,7 +193,8 @@ class Learned:
             return None
         observed = [t[1] for t in tables if t is not None]
         sizes = [s.signature.flat_sizes() for s in chosen]
-        found = fit(observed, sizes, pattern.representatives())
+        rounding = reach is not Reach.FAR
+        found = fit(observed, sizes, pattern.representatives(), rounding)
         if found is None:
             return None
         spans = tuple(

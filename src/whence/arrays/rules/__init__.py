@@ -21,6 +21,7 @@ from whence.arrays.rules import (
     reduce,
     stencil,
     ufuncs,
+    writing,
 )
 from whence.arrays.rules.arguments import parameters, settled
 from whence.arrays.rules.base import describe, verdict
@@ -100,12 +101,12 @@ _serve("order", bins.histogram, "histogram")
 _serve("order", bins.interp, "interp")
 _serve("order", order.trim_zeros, "trim_zeros")
 _serve("order", indexing.nonzero, "nonzero argwhere flatnonzero")
-_serve("writing", indexing.copyto, "copyto")
-_serve("writing", indexing.putmask, "putmask")
-_serve("writing", indexing.place, "place")
-_serve("writing", indexing.put_function, "put")
-_serve("writing", indexing.put_along_axis, "put_along_axis")
-_serve("writing", indexing.fill_diagonal, "fill_diagonal")
+_serve("writing", writing.copyto, "copyto")
+_serve("writing", writing.putmask, "putmask")
+_serve("writing", writing.place, "place")
+_serve("writing", writing.put_function, "put")
+_serve("writing", writing.put_along_axis, "put_along_axis")
+_serve("writing", writing.fill_diagonal, "fill_diagonal")
 _serve("linear", linear.dot, "dot")
 _serve("linear", linear.inner, "inner")
 _serve("linear", linear.vdot, "vdot")
@@ -116,6 +117,7 @@ _serve("linear", linear.kron, "kron")
 _serve("linear", linear.multi_dot, "multi_dot", np.linalg)
 _serve("linear", linear.cross, "cross")
 _serve("linear", stencil.convolve, "convolve correlate")
+_serve("linear", stencil.windows, "sliding_window_view", np.lib.stride_tricks)
 _serve("linear", stencil.trapezoid, "trapezoid")
 _serve("linear", stencil.diff, "diff")
 _serve("linear", stencil.ediff1d, "ediff1d")
@@ -124,8 +126,9 @@ _serve("matrix", linear.solve, "solve", np.linalg)
 _serve("matrix", linear.norm, "norm", np.linalg)
 _serve("matrix", linear.matrices(), "inv pinv det slogdet", np.linalg)
 _serve("matrix", linear.matrices(exact=False),
-       "lstsq eig eigh eigvals eigvalsh svd svdvals qr cholesky matrix_power cond "
-       "matrix_rank tensorinv tensorsolve", np.linalg)  # fmt: skip
+       "eig eigh eigvals eigvalsh svd svdvals qr cholesky matrix_power cond "
+       "matrix_rank", np.linalg)  # fmt: skip
+_serve("matrix", linear.matrices(exact=False, core=None), "lstsq tensorinv tensorsolve", np.linalg)
 _serve("matrix", linear.transform,
        "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn",
        np.fft)  # fmt: skip

@@ -25,7 +25,7 @@ _OPTIONS = (
     "indices_or_sections k keepdims kind kth method minlength mode n new_shape newshape norm "
     "offset optimize ord order overwrite_input pad_width reflect_type reps return_counts "
     "return_index return_inverse returned s shape shift side sorted source sparse stable start "
-    "stat_length subok trim UPLO upper wrap"
+    "stat_length subok trim UPLO upper window_shape wrap writeable"
 )
 OPTIONS = frozenset(_OPTIONS.split())
 LISTS = frozenset({"arrays", "choicelist", "choices", "condlist", "range", "tup"})  # one by one

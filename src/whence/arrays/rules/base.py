@@ -205,6 +205,12 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(int(a) % ndim if ndim else 0 for a in listed)) if ndim else ()
 
 
+def keeps_axes(options: dict[str, Any]) -> bool:
+    """Whether reduced axes stay, with size 1: any true value of `keepdims` says so."""
+    value = options.get("keepdims")
+    return value is not np._NoValue and bool(value)
+
+
 def steer(edges: list[Edge], operands: Iterable[Any], shape: Shape) -> list[Edge]:
     """Add influence of every cell of the tracked operands."""
     return edges + [all_cells(t, shape, False) for t in tracked_in(list(operands))]
@@ -243,12 +249,17 @@ def writing_out(session: Session, func: Any, args: Any, kwargs: dict[str, Any], 
     return plain_call(func, args, kwargs)
 
 
+def detached(array: TrackedArray) -> TrackedArray:
+    """The same cells in memory of their own: what is written there or here is not seen beyond."""
+    return TrackedArray(array.data_.copy(), array.node_, array.session_)
+
+
 def frozen(session: Session, operand: Any, outs: Sequence[Any]) -> Any:
     """An operand that is written over keeps its node for the edges, and its values for a choice."""
     if type(operand) is TrackedArray and any(
         o is not None and np.may_share_memory(raw(o), operand.data_) for o in outs
     ):
-        return TrackedArray(operand.data_.copy(), operand.node_, session)
+        return detached(operand)
     return operand
 
 
@@ -266,6 +277,22 @@ def one_out(out: Any) -> Any:
     return out[0] if isinstance(out, tuple) else out
 
 
+def is_among(out: Any, operands: Iterable[TrackedArray]) -> bool:
+    """Whether `out=` lies in the memory of an operand."""
+    return out is not None and any(np.may_share_memory(raw(out), t.data_) for t in operands)
+
+
+def out_among(session: Session, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+    """A function that may read what it has written: any cell may have come from any."""
+    target, op = raw(out), name_of(func)
+    doubt = f"{op} with out= in the memory of an operand"
+    operands = tracked_in([args, kwargs])
+    edges = [all_cells(operand, target.shape, doubt=doubt) for operand in operands]
+    session.before_write(target)
+    plain_call(func, args, kwargs)
+    return store(session, out, target, edges, op, args)
+
+
 def into_out(rule: FunctionRule) -> FunctionRule:
     """`out=` for a rule that knows nothing of it: what is made is put there."""
 
@@ -278,6 +305,8 @@ def into_out(rule: FunctionRule) -> FunctionRule:
             bound = bind(func, args, kwargs)
             if bound["out"] is not None:
                 out, args, kwargs = bound.pop("out"), (), bound
+        if is_among(out, tracked_in([args, kwargs])):
+            return out_among(session, func, args, {**kwargs, "out": out}, out)
         made = rule(session, func, args, kwargs)
         if out is None:
             return made

@@ -22,7 +22,7 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.reduce import group_pairs
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, tracked_in
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 
 def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -82,16 +82,14 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Array) -> list[Edge]:
-    if type(bins) is TrackedArray and bins.data_.ndim == 1:
-        return [same_cells(bins, ladder.shape)]
-    if (
-        not isinstance(bins, int | np.integer)
-        or span is not None
-        or type(array) is not TrackedArray
-    ):
+    if np.ndim(raw(bins)) == 1:
+        return [same_cells(t, ladder.shape) for t in tracked_in(bins)]
+    by_number = isinstance(bins, int | np.integer)
+    if not by_number or span is not None or type(array) is not TrackedArray:
+        looked_at = [bins, span] if by_number else [array, bins, span]
         return [
             all_cells(t, ladder.shape, doubt="numpy.histogram choosing its bins")
-            for t in tracked_in([array, bins, span])
+            for t in tracked_in(looked_at)
         ]
     held = session.hold(array.data_)
     edges = [all_cells(array, ladder.shape, False)]
@@ -154,8 +152,8 @@ def _knots(held: Held, which: str, ends: tuple[bool, bool], shape: Shape) -> For
     if which == "x":
         keep = inside & ~on_end | np.isnan(flat)
         return pairs(shape, x.shape, every[keep], every[keep])
-    between = inside & ~on_end
-    alone = on_end & inside
+    alone = inside & (flat == xp[at])  # on a knot, whose value it has
+    between = inside & ~on_end & ~alone
     out = [every[between], every[between]]
     inp = [at[between], at[between] + 1]
     if which == "fp":

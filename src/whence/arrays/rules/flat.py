@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.graph import Node
-from whence.arrays.rules.base import all_cells
+from whence.arrays.rules.base import detached
 from whence.arrays.rules.indexing import put_flat, write
 from whence.arrays.tracked import TrackedArray
-
-_DOUBT = "a.flat = a part of a, which is read while it is written"
 
 
 class Flat:
@@ -21,7 +18,7 @@ class Flat:
     __slots__ = ("base", "index")
 
     def __init__(self, base: TrackedArray) -> None:
-        self.base, self.index = base, 0
+        self.base, self.index = detached(base) if base.scalar_ else base, 0
 
     def __getitem__(self, key: Any) -> Any:
         self.index = 0  # as NumPy's does
@@ -31,7 +28,8 @@ class Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.index = 0
-        write(self.base.session_, self.base, key, _taken_out(value), put_flat, "assignment")
+        session, value = self.base.session_, _taken_out(value)
+        write(session, self.base, key, value, put_flat, "assignment to flat")
 
     def __iter__(self) -> Flat:
         return self
@@ -83,13 +81,9 @@ def _taken_out(value: Any) -> Any:
 
 
 def set_flat(array: TrackedArray, value: Any) -> None:
-    """`a.flat = value`, which goes round; a value in the same memory changes on the way."""
-    value, session = _taken_out(value), array.session_
-    data = array.data_
-    if type(value) is not TrackedArray or not np.may_share_memory(value.data_, data):
-        write(session, array, slice(None), value, put_flat, "assignment")
-        return
-    edges = [all_cells(operand, data.shape, doubt=_DOUBT) for operand in (array, value)]
-    session.before_write(data)
-    data.flat = value.data_  # type: ignore[assignment, misc]
-    session.overwrite(array, Node(data.shape, edges, "assignment"), None)
+    """`a.flat = value`, which goes round."""
+    write(array.session_, array, slice(None), _taken_out(value), _put_all, "assignment to flat")
+
+
+def _put_all(target: Any, key: Any, value: Any) -> None:
+    target.flat = value

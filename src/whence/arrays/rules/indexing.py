@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from whence.arrays.cells import Ints, Shape
 from whence.arrays.forms import (
@@ -23,13 +25,15 @@ from whence.arrays.forms import (
     separable,
 )
 from whence.arrays.graph import Edge, Held, Node
-from whence.arrays.memory import owner
+from whence.arrays.memory import owner, reads_back
 from whence.arrays.rules.arguments import as_array, decided_by, given, own
 from whence.arrays.rules.base import (
     all_cells,
     bind,
+    detached,
     finish,
     has_untracked,
+    lifted,
     name_of,
     plain_call,
     positions,
@@ -40,7 +44,7 @@ from whence.arrays.rules.base import (
 )
 from whence.arrays.rules.replay import Slot, fill, index_of, replay, template
 from whence.arrays.session import Reach, Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, raw, tracked_in
 from whence.arrays.writes import Written
 
 
@@ -190,7 +194,13 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         for operand in operands:
             session.escape(operand.node_, f"{op} into a plain array")
         return
-    _note_bounds(session, raw(key), array.data_.shape)
+    if array.scalar_:  # a number stays what it is
+        setter(bare(array), raw(key), raw(value))
+        return
+    careless = op in _AS_IT_GOES and _is_shared(value, array)
+    if careless and reads_back(setter, raw(key), array.data_, value.data_):
+        _write_as_it_goes(session, array, [key, value], setter, op)
+        return
     session.before_write(array.data_)
     source = _copy_if_shared(session, value, array)
     arrays: list[Any] = []
@@ -198,6 +208,8 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
     held = Held(*map(own, arrays))
     setter(array.data_, raw(key), raw(source))
     shape = array.data_.shape
+    if setter is operator.setitem or setter is put_flat:
+        _note_bounds(session, raw(key), shape if setter is operator.setitem else (array.size,))
     whole = _is_whole(array, raw(key), source) and setter is operator.setitem
     if setter is operator.setitem and not whole and _is_simple(key, source, shape):
         kept_key = raw(fill(shaped, lambda slot: None, held.arrays))
@@ -304,9 +316,28 @@ def _values(source: Any, shape: Shape, doubt: str) -> list[Edge]:
     return [all_cells(t, shape, doubt=doubt) for t in tracked_in(source)]
 
 
+# writes that do not look whether the value lies in the same memory, and so changes on the way
+_AS_IT_GOES = frozenset({"assignment to flat", "numpy.place", "numpy.fill_diagonal"})
+
+
+def _is_shared(value: Any, array: TrackedArray) -> bool:
+    return type(value) is TrackedArray and np.may_share_memory(value.data_, array.data_)
+
+
+def _write_as_it_goes(
+    session: Session, array: TrackedArray, given: list[Any], setter: Any, op: str
+) -> None:
+    """Write what is read from the same memory meanwhile: any cell may have come from any."""
+    shape, doubt = array.data_.shape, f"{op}, which reads what it writes"
+    edges = [all_cells(operand, shape, doubt=doubt) for operand in (array, *tracked_in(given))]
+    session.before_write(array.data_)
+    setter(array.data_, *raw(given))
+    session.overwrite(array, Node(shape, with_shapes(edges, shape), op), None)
+
+
 def _copy_if_shared(session: Session, value: Any, array: TrackedArray) -> Any:
-    if type(value) is TrackedArray and np.may_share_memory(value.data_, array.data_):
-        return TrackedArray(value.data_.copy(), value.node_, session)
+    if _is_shared(value, array):
+        return detached(value)
     return value
 
 
@@ -379,64 +410,6 @@ def _found(held: Held, shape: Shape, columns: int | None) -> Form:
     return Gather(shape, array.shape, index.reshape(shape))
 
 
-def copyto(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.copyto(dst, src, where=…)`."""
-    bound = bind(func, args, kwargs, ("dst", "src", "casting", "where"))
-    mask, source = bound.get("where", True), raw(bound["src"])
-    none = source.reshape(-1)[:0] if isinstance(source, np.ndarray) else source
-    np.copyto(np.empty(0, raw(bound["dst"]).dtype), none, bound.get("casting", "same_kind"))
-
-    def setter(target: Any, key: Any, value: Any) -> None:
-        np.copyto(target, value, where=key, casting="unsafe")
-
-    write(session, bound["dst"], mask, bound["src"], setter, "numpy.copyto")
-
-
-def putmask(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.putmask(a, mask, values)`."""
-    bound = bind(func, args, kwargs, ("a", "mask", "values"))
-    write(session, bound["a"], bound["mask"], bound["values"], np.putmask, "numpy.putmask")
-
-
-def place(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.place(arr, mask, vals)`."""
-    bound = bind(func, args, kwargs, ("arr", "mask", "vals"))
-    write(session, bound["arr"], bound["mask"], bound["vals"], np.place, "numpy.place")
-
-
-def put_function(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.put(a, ind, v)`."""
-    bound = bind(func, args, kwargs, ("a", "ind", "v", "mode"))
-    setter = partial(_put_with, bound.get("mode", "raise"))
-    write(session, bound["a"], bound["ind"], bound["v"], setter, "numpy.put")
-
-
-def _put_with(mode: str, target: Any, key: Any, value: Any) -> None:
-    np.put(target, key, value, mode=mode)  # type: ignore[arg-type]
-
-
-def put_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.put_along_axis(arr, indices, values, axis)`."""
-    bound = bind(func, args, kwargs)
-    setter = partial(_along_with, bound["axis"])
-    key, value = bound["indices"], bound["values"]
-    write(session, bound["arr"], key, value, setter, "numpy.put_along_axis")
-
-
-def _along_with(axis: int, target: Any, key: Any, value: Any) -> None:
-    np.put_along_axis(target, key, value, axis)
-
-
-def fill_diagonal(session: Session, func: Any, args: Any, kwargs: Any) -> None:
-    """`np.fill_diagonal(a, val, wrap)`."""
-    bound = bind(func, args, kwargs)
-
-    def setter(target: Any, key: Any, value: Any) -> None:
-        np.fill_diagonal(target, value, wrap=bound["wrap"])
-
-    write(session, bound["a"], None, bound["val"], setter, "numpy.fill_diagonal")
-
-
 def select(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.select`: for each cell the choice of the first condition that holds."""
     bound = bind(func, args, kwargs)
@@ -464,14 +437,19 @@ def apply_along_axis(session: Session, func: Any, args: Any, kwargs: Any) -> Any
 
 def _applied(function: Any, axis: int, array: Any) -> Any:
     shape = array.data_.shape
-    axis = axis % len(shape)
+    axis = normalize_axis_index(axis, len(shape))
     array.session_.look_at_shape(array.node_)
     lanes = np.moveaxis(array, axis, -1)
     outer = shape[:axis] + shape[axis + 1 :]
-    made = [function(lanes[i]) for i in np.ndindex(*outer)]
-    stacked = np.stack([np.asanyarray(m) if not tracked_in(m) else m for m in made])
-    inner = np.shape(raw(stacked))[1:]
-    table = np.reshape(stacked, outer + inner)
+    if 0 in outer:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    made = (as_array(function(lanes[i])) for i in np.ndindex(*outer))
+    first = next(made)
+    blank = np.asanyarray(raw(first))  # what the others are put into, whatever they are
+    inner = blank.shape
+    table = lifted(array.session_, np.zeros(outer + inner, blank.dtype))
+    for i, value in zip(np.ndindex(*outer), itertools.chain([first], made), strict=True):
+        table[i] = value
     for step in range(len(inner)):  # results stand where the lane stood
-        table = np.moveaxis(table, len(outer) + step, axis + step)
+        table = np.moveaxis(table, len(outer) + step, axis + step)  # type: ignore[type-var]
     return table

@@ -21,12 +21,14 @@ from whence.arrays.graph import Edge
 from whence.arrays.rules.base import (
     bind,
     finish,
+    is_among,
     name_of,
+    out_among,
     plain_call,
     store,
 )
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw
+from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 
 def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -38,6 +40,8 @@ def joined(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     if type(arrays) is TrackedArray:
         arrays = list(arrays)
     out = bound.get("out")
+    if is_among(out, tracked_in(list(arrays))):
+        return out_among(session, func, args, kwargs, out)
     if out is not None:
         session.before_write(raw(out))
     result = plain_call(func, args, kwargs)

@@ -29,6 +29,7 @@ from whence.arrays.rules.base import (
     finish,
     finish_out,
     into_out,
+    keeps_axes,
     name_of,
     plain_call,
     shape_of,
@@ -43,15 +44,14 @@ Axes = Sequence[int | None]
 
 def contract(out_shape: Shape, in_shape: Shape, axes: Axes) -> Form:
     """Input axis i follows output axis `axes[i]`, or is summed over if that is None."""
-    maps: list[AxisMap] = []
-    for size, axis in zip(in_shape, axes, strict=True):
-        if axis is None:
-            maps.append(whole(size))
-        elif size == 1 and out_shape[axis] != 1:
-            maps.append(fixed(0))
-        else:
-            maps.append(follow(axis, size))
+    maps = [_along(out_shape, size, axis) for size, axis in zip(in_shape, axes, strict=True)]
     return separable(out_shape, in_shape, maps)
+
+
+def _along(out_shape: Shape, size: int, axis: int | None) -> AxisMap:
+    if axis is None:
+        return whole(size)
+    return fixed(0) if size == 1 and out_shape[axis] != 1 else follow(axis, size)
 
 
 def edge(operand: TrackedArray, shape: Shape, axes: Axes) -> Edge:
@@ -222,7 +222,7 @@ def _einsum_form(shape: Shape, in_shape: Shape, term: list[str], output: list[st
     for place in np.ndindex(*(in_shape[term.index(name)] for name in names)):
         at = dict(zip(names, place, strict=True))
         maps = [
-            fixed(at[n]) if n in at else whole(s) if a is None else follow(a, s)
+            fixed(at[n]) if n in at else _along(shape, s, a)
             for n, s, a in zip(term, in_shape, axes, strict=True)
         ]
         parts.append(separable(shape, in_shape, maps))
@@ -231,7 +231,8 @@ def _einsum_form(shape: Shape, in_shape: Shape, term: list[str], output: list[st
 
 def kron(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.kron`: blocks of the second, one per cell of the first."""
-    one, two = args
+    bound = bind(func, args, kwargs)
+    one, two = bound["a"], bound["b"]
     result = plain_call(func, args, kwargs)
     ndim = result.ndim
     sizes = [(1,) * (ndim - np.ndim(raw(x))) + np.shape(raw(x)) for x in (one, two)]
@@ -353,8 +354,11 @@ def transform(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish_out(session, result, edges, op, args, bound.get("out"))
 
 
-def matrices(exact: bool = True) -> Any:
-    """Functions of whole matrices (inv, det, solve …): all cells of a matrix, matrix by matrix."""
+def matrices(exact: bool = True, core: int | None = 2) -> Any:
+    """Functions of whole matrices (inv, det …): all cells of a matrix, matrix by matrix.
+
+    `core` is how many axes a matrix has; the axes before them number the matrices (None: no such).
+    """
 
     def rule(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         result = plain_call(func, args, kwargs)
@@ -365,7 +369,7 @@ def matrices(exact: bool = True) -> Any:
         def wrap(part: Any) -> Any:
             if not hasattr(part, "shape"):
                 return part
-            edges = [_matrix_edge(t, part.shape, doubt) for t in operands]
+            edges = [_matrix_edge(t, part.shape, core, doubt) for t in operands]
             return finish(session, part, edges, name_of(func), args, sized_by)
 
         if isinstance(result, tuple):
@@ -376,11 +380,9 @@ def matrices(exact: bool = True) -> Any:
     return rule
 
 
-def _matrix_edge(operand: TrackedArray, shape: Shape, doubt: str) -> Edge:
+def _matrix_edge(operand: TrackedArray, shape: Shape, core: int | None, doubt: str) -> Edge:
     ndim = operand.data_.ndim
-    lead = max(ndim - 2, 0)
-    if operand.data_.shape[:lead] != shape[:lead]:
-        return all_cells(operand, shape, doubt=doubt)
+    lead = 0 if core is None else max(ndim - core, 0)
     axes: Axes = [*range(lead), *([None] * (ndim - lead))]
     rule = partial(contract, shape, operand.data_.shape, tuple(axes))
     return Edge(operand.node_, rule, doubt=doubt)
@@ -389,19 +391,15 @@ def _matrix_edge(operand: TrackedArray, shape: Shape, doubt: str) -> Edge:
 def solve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.linalg.solve`: all of a matrix, and the column of the right side that is solved for."""
     bound = bind(func, args, kwargs)
-    a, b = bound["a"], bound["b"]
     result = plain_call(func, args, kwargs)
-    shape = result.shape
-    edges = [_matrix_edge(t, shape, "") for t in tracked_in(a)]
-    for operand in tracked_in(b):
-        data = operand.data_
-        lead = data.ndim - 2
-        if data.ndim == 1:
-            edges.append(all_cells(operand, shape))
-        elif data.shape[:lead] == shape[:lead]:
-            edges.append(edge(operand, shape, [*range(lead), None, lead + 1]))
-        else:
-            edges.append(all_cells(operand, shape, doubt=name_of(func)))
+    lines = 1 if np.ndim(raw(bound["b"])) == 1 else 2
+    stack = result.ndim - lines  # axes that number the matrices
+    cores: dict[str, Axes] = {"a": [None, None], "b": [None, stack + 1][:lines]}
+    edges = []
+    for name, core in cores.items():
+        for operand in tracked_in(bound[name]):
+            lead = operand.data_.ndim - len(core)
+            edges.append(edge(operand, result.shape, [*range(stack - lead, stack), *core]))
     return finish(session, result, edges, name_of(func), args)
 
 
@@ -412,6 +410,6 @@ def norm(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     result = plain_call(func, args, kwargs)
     axes = axes_of(bound["axis"], array.data_.ndim)
     picks = order not in (None, "fro", "nuc") and (np.isinf(order) or len(axes) > 1)
-    rule = partial(reduced, np.shape(result), array.data_.shape, axes, bound["keepdims"] is True)
+    rule = partial(reduced, np.shape(result), array.data_.shape, axes, keeps_axes(bound))
     doubt = f"{name_of(func)} with ord={order}" if picks else ""
     return finish(session, result, [Edge(array.node_, rule, doubt=doubt)], name_of(func), args)

@@ -12,7 +12,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge, Node
 from whence.arrays.rules.arguments import own
-from whence.arrays.rules.base import finish, python, same_cells, steer
+from whence.arrays.rules.base import detached, finish, python, same_cells, steer
 from whence.arrays.rules.flat import Flat, set_flat
 from whence.arrays.session import Reach
 from whence.arrays.tracked import PYTHON, TrackedArray, bare, raw, tracked_in
@@ -27,8 +27,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "argmin",
         "argpartition",
         "argsort",
-        "conj",
-        "conjugate",
         "cumprod",
         "cumsum",
         "diagonal",
@@ -52,6 +50,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     ]
 }
 _DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "device"})
+_CHANGING = frozenset({"byteswap", "fill", "partition", "put", "setfield", "setflags", "sort"})
 _LEAVING = frozenset(
     {"tolist", "tobytes", "tofile", "dump", "dumps", "data", "ctypes", "getfield", "to_device"}
 )
@@ -64,7 +63,8 @@ def method_of(array: TrackedArray, name: str) -> Any:
             return partial(_FUNCTIONS[name], array)
         own = _OWN.get(name)
         if own is not None:
-            return partial(_called, own, array)
+            changes = array.scalar_ and name in _CHANGING  # a number stays what it is
+            return partial(_called, own, detached(array) if changes else array)
         computed = _ATTRIBUTES.get(name)
         if computed is not None:
             return computed(array)
@@ -129,9 +129,13 @@ def _transpose(array: TrackedArray, *axes: Any) -> Any:
     return np.transpose(array, order or None)
 
 
-def _view(array: TrackedArray, dtype: Any = None, type: Any = None) -> Any:
+def _view(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    """The same memory; as another class of array, which is not followed, a copy."""
     value = bare(array)
-    result = value.view() if dtype is None else value.view(dtype)
+    result = value.view(*args, **kwargs)
+    if isinstance(result, np.ndarray) and type(result) is not np.ndarray:
+        array.session_.escape(array.node_, f".view as {type(result).__name__}")
+        return result.copy()
     if result.shape == array.data_.shape:
         return _same(array, result, "view")
     from whence.arrays.rules.base import all_cells
@@ -158,6 +162,12 @@ def _item(array: TrackedArray, *index: Any) -> Any:
 
 def _clip(array: TrackedArray, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:
     return np.clip(array, min, max, *args, **kwargs)
+
+
+def _conj(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
+    """The method gives an array of real numbers back as it is; the function gives a copy."""
+    itself = array.data_.dtype.kind not in "cO" and not args and not kwargs
+    return array if itself else np.conjugate(array, *args, **kwargs)
 
 
 def _compress(array: TrackedArray, condition: Any, axis: Any = None, out: Any = None) -> Any:
@@ -279,6 +289,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "item": _item,
     "clip": _clip,
     "compress": _compress,
+    "conj": _conj,
+    "conjugate": _conj,
     "choose": _choose,
     "fill": _fill,
     "put": _put,

@@ -295,7 +295,7 @@ def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         return made
     bound = bind(func, args, kwargs)
     out = bound.pop("out", None)
-    if bound.get("copy") is False:  # np.nan_to_num in place
+    if not bound.get("copy", True):  # np.nan_to_num in place
         out = next(iter(bound.values()))
     frozen = [TrackedArray(t.data_, t.node_, session) for t in tracked_in(bound)]
     if out is not None:

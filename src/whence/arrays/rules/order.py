@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
-from whence.arrays.forms import Form, Gather, everything, follow, pairs, separable, whole
+from whence.arrays.forms import Form, Gather, empty, everything, follow, pairs, separable, whole
 from whence.arrays.graph import Edge, Held, Node, lined_up
-from whence.arrays.memory import Array
+from whence.arrays.memory import Array, layout
 from whence.arrays.rules.arguments import own
 from whence.arrays.rules.base import (
     all_cells,
@@ -20,6 +20,7 @@ from whence.arrays.rules.base import (
     finish_out,
     frozen,
     into_out,
+    keeps_axes,
     lanes,
     name_of,
     plain_call,
@@ -117,9 +118,8 @@ def argextreme(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     shape, in_shape = np.shape(result), array.data_.shape
     axes = axes_of(axis, len(in_shape))
     held = session.hold(np.asarray(result))
-    keepdims = bound.get("keepdims") is True
     rule = partial(_argument, held, in_shape, axes, shape)
-    lane = partial(reduced, shape, in_shape, axes, keepdims)
+    lane = partial(reduced, shape, in_shape, axes, keeps_axes(bound))
     edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
     return finish(session, result, edges, name_of(func), args)
 
@@ -153,7 +153,7 @@ def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     held = session.hold(array.data_, np.asarray(share))
     shape = np.shape(result)
     rule = partial(_order_statistics, held, axes, method, skip, shape)
-    lane = partial(_quantile_lane, shape, array.data_.shape, axes, bound["keepdims"] is True)
+    lane = partial(_quantile_lane, shape, array.data_.shape, axes, keeps_axes(bound))
     edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
     edges += [all_cells(t, shape) for t in tracked_in(bound.get("q"))]
     return finish(session, result, edges, op, args)
@@ -170,6 +170,8 @@ def _order_statistics(
     lane = lanes(array, axes)
     where = lanes(positions(array.shape), axes)
     count = lane.shape[-1]
+    if not lane.size:
+        return empty(shape, array.shape)
     lane, where = lane.reshape(-1, count), where.reshape(-1, count)
     order = np.argsort(lane, axis=-1, kind="stable")
     bad = np.isnan(lane) if lane.dtype.kind in "fc" else np.zeros(lane.shape, dtype=bool)
@@ -316,13 +318,12 @@ def trim_zeros(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def _offset(part: Array, data: Array) -> tuple[int, ...]:
     """Where a slice of an array starts; read off its address."""
-    rest = part.__array_interface__["data"][0] - data.__array_interface__["data"][0]
-    start = [0] * data.ndim
-    for axis in sorted(range(data.ndim), key=lambda i: -abs(data.strides[i])):
-        if data.strides[axis] and part.size:
-            start[axis] = rest // data.strides[axis]
-            rest -= start[axis] * data.strides[axis]
-    return tuple(start)
+    if not part.size or not data.ndim:
+        return (0,) * data.ndim
+    sizes = [n if step else 1 for n, step in zip(data.shape, data.strides, strict=True)]
+    place = layout(data)._replace(shape=tuple(sizes))  # repeated cells are trimmed all or none
+    first = place.cells_at(np.array([layout(part).start]))[0]
+    return tuple(int(i) for i in np.unravel_index(first, place.shape))
 
 
 def _window(start: tuple[int, ...], in_shape: Shape, shape: Shape) -> Form:

@@ -32,6 +32,7 @@ from whence.arrays.rules.base import (
     finish_out,
     frozen,
     into_out,
+    keeps_axes,
     lanes,
     lifted,
     name_of,
@@ -75,8 +76,7 @@ def reduce_edges(
     """Edges of a reduction with the usual `axis`, `keepdims`, `where` and `initial`."""
     shape, in_shape = np.shape(result), array.data_.shape
     axes = axes_of(options.get("axis"), len(in_shape))
-    keepdims = options.get("keepdims") is True
-    rule = partial(reduced, shape, in_shape, axes, keepdims)
+    rule = partial(reduced, shape, in_shape, axes, keeps_axes(options))
     where = options.get("where", True)
     masked = where is not True and where is not np._NoValue
     steering = [same_cells_in(w, rule, in_shape) for w in tracked_in(where)] if masked else []
@@ -204,7 +204,7 @@ def _not_nan(array: Array, where: Any) -> Array:
 def _lane(array: TrackedArray, result: Any, bound: dict[str, Any]) -> Any:
     axes = axes_of(bound.get("axis"), array.data_.ndim)
     shape = np.shape(result)
-    return partial(reduced, shape, array.data_.shape, axes, bound.get("keepdims") is True)
+    return partial(reduced, shape, array.data_.shape, axes, keeps_axes(bound))
 
 
 def beside(array: Any, bound: dict[str, Any], result: Any) -> list[Edge]:
@@ -271,12 +271,10 @@ def scan(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish_out(session, result, edges, name_of(func), args, out)
 
 
+@into_out
 def trace(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.trace`: the sum of a diagonal."""
     bound = bind(func, args, kwargs)
-    if bound["out"] is not None:
-        bound["out"][...] = trace(session, func, args, {**kwargs, "out": None})
-        return bound["out"]
     line = np.diagonal(bound["a"], bound["offset"], bound["axis1"], bound["axis2"])
     return np.sum(line, axis=-1, dtype=bound["dtype"])
 
@@ -295,7 +293,7 @@ def average(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         data = raw(array)
         same = np.shape(data) == w.data_.shape
         axes = axes_of(bound["axis"], np.ndim(data))
-        lane = partial(reduced, shape, w.data_.shape, axes, bound["keepdims"] is True)
+        lane = partial(reduced, shape, w.data_.shape, axes, keeps_axes(bound))
         edges.append(Edge(w.node_, lane) if same else all_cells(w, shape))
     weight_edges = [e for e in edges if any(e.parent is w.node_ for w in tracked_in(weights))]
     made = [finish(session, parts[0], edges, name_of(func), args)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import Shape
+from whence.arrays.cells import Ints, Shape
 from whence.arrays.compose import compose, union
 from whence.arrays.forms import (
+    Boxes,
     Form,
     Run,
+    broadcast,
     empty,
     follow,
     identity,
@@ -79,6 +82,31 @@ def _conv_form(
     return flat if in_shape == (size,) else compose(flat, reshaped((size,), in_shape))
 
 
+def windows(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`sliding_window_view`: each place in a window is the array, shifted."""
+    bound = bind(func, args, kwargs)
+    array, widths, axis = bound["x"], np.atleast_1d(bound["window_shape"]), bound["axis"]
+    result = plain_call(func, args, kwargs)
+    ndim = array.data_.ndim
+    axes = np.arange(ndim) if axis is None else np.atleast_1d(axis) % ndim
+    rule = partial(_windows_form, result.shape, array.data_.shape, widths, axes)
+    return finish(session, result, [Edge(array.node_, rule)], name_of(func), (array,))
+
+
+def _windows_form(shape: Shape, in_shape: Shape, widths: Ints, axes: Ints) -> Form:
+    ndim = len(in_shape)
+    places = np.indices(widths.tolist()).reshape(len(widths), -1).T
+    if 0 in shape or 0 in in_shape:
+        places = places[:0]
+    shift = np.zeros((len(places), ndim), dtype=np.int64)
+    for column, along in enumerate(axes):  # an axis may be taken more than once
+        shift[:, along] += places[:, column]
+    last = np.broadcast_to(np.array(shape[:ndim], dtype=np.int64) - 1, shift.shape)
+    ones, ref = np.ones_like(shift), np.broadcast_to(np.arange(ndim), shift.shape)
+    ranges = np.hstack([np.zeros_like(shift), places]), np.hstack([last, places])
+    return Boxes(shape, in_shape, *ranges, ref, shift, ones, shift, ones)
+
+
 def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.trapezoid`: the whole lane, and the places it is sampled at."""
     bound = bind(func, args, kwargs)
@@ -86,7 +114,7 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     result = plain_call(func, args, kwargs)
     shape = shape_of(result)
     edges = []
-    size = np.shape(raw(y))[axis]
+    size, ladder = np.shape(raw(y))[axis], np.shape(raw(x))
     for operand in (y, x):
         if type(operand) is not TrackedArray:
             continue
@@ -97,11 +125,33 @@ def trapezoid(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
             rule = partial(_nothing, shape, data.shape)
         elif data.ndim == 1 and np.ndim(raw(y)) > 1:
             rule = partial(contract, shape, data.shape, (None,))
+        elif len(ladder) > 1 and ladder != np.shape(raw(y)):
+            rule = partial(
+                _strips, shape, data.shape, _both((ladder, np.shape(raw(y))), axis), axis
+            )
         else:
             rule = partial(reduced, shape, data.shape, axes_of(axis, data.ndim), False)
         edges.append(Edge(operand.node_, rule))
     edges += [all_cells(t, shape) for t in tracked_in(bound["dx"])]
     return finish(session, result, edges, name_of(func), args)
+
+
+def _both(shapes: Sequence[Shape], axis: int) -> Shape:
+    """The shape of the strips between neighbours, of arrays that are broadcast."""
+    return np.broadcast_shapes(*(_between(shape, axis) for shape in shapes))
+
+
+def _between(shape: Shape, axis: int) -> Shape:
+    axis %= len(shape)
+    return (*shape[:axis], shape[axis] - 1, *shape[axis + 1 :])
+
+
+def _strips(shape: Shape, in_shape: Shape, strips: Shape, axis: int) -> Form:
+    """The sum of strips, each from two neighbours of an array that is broadcast to them."""
+    own = _between(in_shape, axis)
+    spread = broadcast(strips, own)
+    summed = compose(reduced(shape, strips, axes_of(axis, len(strips)), False), spread)
+    return compose(summed, _diff_form(own, in_shape, axis % len(in_shape), 1))
 
 
 def _nothing(shape: Shape, in_shape: Shape) -> Form:
@@ -193,8 +243,9 @@ def unwrap(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 
 def gradient(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.gradient`, evenly spaced: the two neighbours; at the ends the cell and its neighbour."""
-    axis, order = kwargs.get("axis"), kwargs.get("edge_order", 1)
-    array, spacing = lifted(session, args[0]), args[1:]
+    bound = bind(func, args, kwargs)
+    array, spacing = lifted(session, bound["f"]), bound.get("varargs", ())
+    axis, order = bound["axis"], bound["edge_order"]
     if order != 1 or any(np.ndim(raw(s)) for s in spacing) or tracked_in(list(spacing)):
         from whence.arrays.rules.fallback import unknown
 

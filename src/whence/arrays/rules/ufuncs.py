@@ -285,9 +285,9 @@ def _call_out(
         if target is not None:
             session.before_write(raw(target))
     old_inputs = tuple(frozen(session, x, outs) for x in inputs)
-    edges = _edges(ufunc, old_inputs, _broadcast_shape((*inputs, where), outs))
     plain = [raw(x) for x in inputs]
     result = ufunc(*plain, **{k: raw(v) for k, v in kwargs.items()})
+    edges = _edges(ufunc, old_inputs, _broadcast_shape((*inputs, where), outs))
     results = result if isinstance(result, tuple) else (result,)
     made = []
     for i, part in enumerate(results):
