@@ -1,5 +1,6 @@
 """Members packed into one number each: what went in comes out; what does not fit is noticed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -7,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from kit import Workshop
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 import whence
@@ -22,6 +24,7 @@ from whence.algebra.witness import (
     slots,
     to_json,
 )
+from whence.spark.gateway import Gateway
 
 pytestmark = pytest.mark.spark
 
@@ -137,3 +140,55 @@ def test_a_group_of_items_of_items(workshop: Workshop, length: int) -> None:
             assert places == {0: set(), 10: {"few[0]"}, 20: {"few[1]"}}[item["f"]]
     (step,) = run.stored.steps
     assert [path.name for path in (archive / "datasets").iterdir()] == [step.output]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_members_of_a_list_are_not_looked_up_in_a_dictionary(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """Neither numbers that have all slots of a member in them, nor locators by themselves."""
+    written: list[Mapping[str, str]] = []
+    write = Gateway.write_parquet
+
+    def noted(self: Gateway, frame: DataFrame, folder: str, options: Mapping[str, str]) -> None:
+        written.append(options)
+        write(self, frame, folder, options)
+
+    monkeypatch.setattr(Gateway, "write_parquet", noted)
+    folder = str(workshop.folder())
+    workshop.session.range(9).selectExpr("id % 3 AS k", "array(1, 2) AS v").write.parquet(folder)
+    rows = workshop.session.read.parquet(folder)
+    frame = (rows.select("k", F.explode("v")) if packed else rows).groupBy("k").count()
+    run = whence.capture(frame.coalesce(1), archive=workshop.folder(), mode="eager", progress=False)
+    witness, path = _written(run)
+    assert bool(witness["packed"]) == packed
+    column = f"{witness['slot']}.list.element"
+    assert column in [found.path_in_schema for found in _columns(path)]
+    assert written[-1][f"parquet.enable.dictionary#{column}"] == "false"
+
+
+def test_a_long_list_is_read_without_those_of_other_rows(workshop: Workshop) -> None:
+    folder = str(workshop.folder())
+    made = workshop.session.range(1_200_000).selectExpr("id % 3 AS k", "hex(xxhash64(id)) AS v")
+    made.write.parquet(folder)
+    frame = workshop.session.read.parquet(folder).groupBy("k").agg(F.collect_list("v").alias("v"))
+    run = whence.capture(frame.coalesce(1), archive=workshop.folder(), mode="eager", progress=False)
+    _, path = _written(run)
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1, 1, 1]
+    trace = run.trace("k = 1")
+    (source,) = trace
+    assert len(trace[source]) == 400_000
+
+
+def _written(run: whence.Run) -> tuple[dict[str, Any], str]:
+    """The witness of a run of one step, and the only file of its output."""
+    (step,) = run.stored.steps
+    dataset = run.archive.store.dataset(step.output)
+    (path,) = run.archive.store.file_paths(dataset)
+    return step.document["witness"], path.removeprefix("file:")
+
+
+def _columns(path: str) -> list[pq.ColumnChunkMetaData]:
+    group = pq.read_metadata(path).row_group(0)
+    return [group.column(number) for number in range(group.num_columns)]

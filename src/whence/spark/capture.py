@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from whence import plan as ops
 from whence.algebra.packing import OVERFLOW, Extent
-from whence.algebra.witness import Group, GroupShape, Row, Witness, slots, walk
+from whence.algebra.witness import Group, GroupShape, Members, Row, Witness, slots, walk
 from whence.plan import Operator, Source
 from whence.plan.live import live_columns
 from whence.spark import rebuild
@@ -41,6 +41,8 @@ from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
 Progress = Callable[[str], None]
+# After each row it may be time for another group; by itself Parquet looks after a hundred rows.
+_SHORT_ROW_GROUPS = {"parquet.block.size": str(8 << 20), "parquet.page.size.row.check.min": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +312,7 @@ class Capture:
         plan.setAnalyzed()
         frame = gateway.frame(plan)
         dataset, folder = self._shelf.new_folder()
-        gateway.write_parquet(frame, folder, _without_dictionaries(shape))
+        gateway.write_parquet(frame, folder, _write_options(shape))
         files, slot = own_files(gateway, folder)
         counts = [file.rows for file in files]
         return Stored(
@@ -390,14 +392,27 @@ def _groups_of(operator: Operator) -> list[str]:
             return [operator.id, f"{operator.id}/scalar"]
 
 
-def _without_dictionaries(shape: Witness) -> dict[str, str]:
-    """Options of a Parquet file with a witness's slots: locators hardly repeat.
+def _write_options(shape: Witness) -> dict[str, str]:
+    """Options of a Parquet file with a witness's slots.
 
-    To look each of them up in a dictionary takes longer than all else that is done with it.
+    Locators hardly repeat: to look each up in a dictionary takes longer than all else that is done
+    with it. So it is with the members of a list, which are locators or have one in their number.
+    Where rows have lists, a row group ends soon, so that a row is read without those around it.
     """
-    own = set(slots(shape))
-    locators = {part.slot for part in walk(shape) if isinstance(part, Row)} & own
-    return {f"parquet.enable.dictionary#{slot}": "false" for slot in sorted(locators)}
+    own = {part.slot: part for part in walk(shape) if isinstance(part, Row | Members)}
+    parts = [own[slot] for slot in slots(shape) if slot in own]
+    columns = [column for column in map(_locator_column, parts) if column]
+    options = {f"parquet.enable.dictionary#{column}": "false" for column in columns}
+    lists = any(isinstance(part, Members) for part in parts)
+    return {**options, **_SHORT_ROW_GROUPS} if lists else options
+
+
+def _locator_column(part: Row | Members) -> str | None:
+    """The Parquet column of a slot with locators, or of a list with one number for each member."""
+    if isinstance(part, Row):
+        return part.slot
+    bare = part.is_bare and isinstance(part.element, Row)
+    return f"{part.slot}.list.element" if part.packed or bare else None
 
 
 def _with_id(datasets: list[Stored], dataset_id: str) -> Stored:
