@@ -33,21 +33,25 @@ def record(*names: str, value: str) -> dict[str, Any]:
 class Made:
     """A proof of one row: the sum of a joined pair and of another row, taken twice."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bits: int = 256) -> None:
         self.public = new_key(folder / "key.pem")
         sources = [record("n", value="i1;"), record("n", value="s2:é"), record("n", value="i3;")]
+
+        def node(full: bytes, source: bool) -> tokens.Input:
+            return tokens.Input(tokens.shortened(full, bits), source)
+
         first, second, third = (
-            tokens.Input(tokens.value(source["bytes"].encode()), True) for source in sources
+            node(tokens.value(source["bytes"].encode()), True) for source in sources
         )
-        joint = tokens.Input(tokens.joint(label(LABEL), [first, None, second]), False)
-        bag = tokens.Input(tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)]), False)
+        joint = node(tokens.joint(label(LABEL), [first, None, second]), False)
+        bag = node(tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)]), False)
         row = record("total", value="i6;")
         leaf = tokens.output_leaf(digest(row["bytes"]), bag)
         root = merkle.root([merkle.root([leaf])]).hex()
         sections = {
             "output": [{"dataset": "d", "rows": 1, "root": root}],
             "seal": {"number": 1, "signer": self.public},
-            "settings": {"bits": 256},
+            "settings": {"bits": bits},
             "run": {"name": "r"},
         }
         leaves = seal.section_leaves(sections)
@@ -122,6 +126,19 @@ def test_records_can_be_hidden(made: Made) -> None:
     for source, known in zip(made.proof["nodes"][:3], made.inputs[:3], strict=True):
         hide(source, known.token)
     assert made.check(made.proof, expect=made.id).inputs == (None, None, None)
+
+
+@pytest.mark.parametrize("bits", [32, 64, 128, 256])
+def test_a_hidden_record_is_its_token_and_nothing_more(tmp_path: Path, bits: int) -> None:
+    """What is not hashed could be changed."""
+    made = Made(tmp_path, bits)
+    token = made.inputs[0].token
+    hide(made.proof["nodes"][0], token)
+    assert made.check(made.proof).inputs[0] is None
+    for other in (token + bytes(1), token[:-1], token + bytes(32 - len(token) or 8), b""):
+        made.proof["nodes"][0]["digest"] = other.hex()
+        with pytest.raises(ProofError, match=f"{bits} bits"):
+            made.check(made.proof)
 
 
 @pytest.mark.parametrize("node", range(5))
