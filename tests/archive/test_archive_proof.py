@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from whence.algebra.canonical import header
 from whence.archive import merkle, seal, tokens
 from whence.archive.digests import canonical_json
 from whence.archive.proof import SHOWN, verify_proof
 from whence.archive.signing import load_key, new_key, sign
+from whence.cli import app
 from whence.errors import ProofError, SelectionError
 
 LABEL, GROUP = "join a and b", "sum"
@@ -114,6 +116,14 @@ def test_it_holds(made: Made) -> None:
     found = made.check(made.proof, public_key=made.public, expect=made.id)
     assert found.nodes == 5
     assert [entry and entry[1][-3:] for entry in found.inputs] == ["i1;", "2:é", "i3;"]
+
+
+def test_what_is_shown_of_it_are_the_values(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "proof.json").write_text(canonical_json(made.proof).decode() + "\n")
+    asked = ["verify-proof", str(tmp_path / "proof.json")]
+    data = json.loads(CliRunner().invoke(app, [*asked, "--format", "json"]).stdout)
+    assert [record["record"] for record in data["inputs"]] == ["i1;", "s2:é", "i3;"]
+    assert "row: i6;\n" in CliRunner().invoke(app, asked).stdout
 
 
 def hide(entry: dict[str, Any], digest: bytes) -> None:

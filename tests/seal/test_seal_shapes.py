@@ -327,3 +327,18 @@ def test_running_frames_do_not_grow_with_the_square(spark: Any, tmp_path: Path) 
         reached = archive.sealed.closure(run.nodes(f"k = {row}"))
         found = {node.row for node, _ in reached if node.form == "source"}
         assert found == set(range(min(row + 4, 700)))
+
+
+def test_a_source_without_files(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    (tmp_path / "none").mkdir()
+    none = spark.read.schema("id int, more string").parquet(str(tmp_path / "none"))
+    for name, frame in (
+        ("left", spark.table("sales").join(none, "id", "left")),
+        ("count", none.groupBy().count()),
+    ):
+        whence.capture(frame, name=name, archive=tmp_path / "a", mode="eager", seal=True)
+    archive = whence.open(tmp_path / "a")
+    assert archive.sealed.verify(tokens=True).findings == []
+    assert len(archive.sealed.find(form="source")) == 5
+    assert len(whence.verify_proof(archive.run("left").prove("id = 3")).inputs) == 1
