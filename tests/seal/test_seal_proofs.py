@@ -103,7 +103,7 @@ def test_forged_proofs(vault: Vault) -> None:
         ("seal.shown", data["seal"]["shown"][:2]),
         ("seal.shown.0.content.0.rows", 7),
         ("seal.signature", "00" * 64),
-        ("format", 2),
+        ("format", 1),
         ("extra", None),
     ):
         with pytest.raises(ProofError):
