@@ -246,6 +246,20 @@ def test_what_is_said_of_a_source_is_covered(archive: Archive, tmp_path: Path) -
     assert findings(archive) == []
 
 
+def test_what_a_forgotten_run_said_of_a_source_is_covered(archive: Archive, tmp_path: Path) -> None:
+    """It stays in the catalog; a sealed run that goes had nothing to say that was not covered."""
+    source = write_source(tmp_path / "source")
+    for name in ("one", "two"):
+        sealed_pick(archive, source, name, [1])
+    sealed = Sealed(archive, lambda: Tables(archive))
+    sealed.forget([pick_run(archive, dataclasses.replace(source, name="renamed"), "three", [2])])
+    assert findings(archive) == []
+    change(archive, "UPDATE datasets SET name = 'other' WHERE kind = 'source'")
+    assert any("name, schema or properties" in found for found in findings(archive))
+    sealed.forget([archive.run("two")])
+    assert any("name, schema or properties" in found for found in findings(archive))
+
+
 def test_segments_under_no_seal_are_noticed(archive: Archive, tmp_path: Path) -> None:
     sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
     (held,) = [d for d in archive.datasets() if d.kind == "edges"]
