@@ -342,3 +342,12 @@ def test_a_source_without_files(spark: Any, tmp_path: Path) -> None:
     assert archive.sealed.verify(tokens=True).findings == []
     assert len(archive.sealed.find(form="source")) == 5
     assert len(whence.verify_proof(archive.run("left").prove("id = 3")).inputs) == 1
+
+
+def test_rows_without_inputs_in_a_run_without_witnesses(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    frame = spark.sql("SELECT id FROM sales WHERE id > 3 UNION ALL SELECT 9")
+    run = whence.capture(frame, archive=tmp_path / "a", mode="lazy", seal=True)
+    assert run.archive.sealed.verify(tokens=True).findings == []
+    assert whence.verify_proof(run.prove("id = 9")).inputs == ()
+    assert len(whence.verify_proof(run.prove("id = 4")).inputs) == 1
