@@ -18,7 +18,7 @@ from whence.trace.backward import Backward
 from whence.trace.seal.duck import DuckEngine
 from whence.trace.seal.job import Sealed, SealJob
 from whence.trace.seal.settings import Engine as SqlEngine
-from whence.trace.seal.settings import FileRange, LazyRows, NewLabel, SealStep
+from whence.trace.seal.settings import FileRange, LazyRows, NewLabel, SealStep, file_ranges
 from whence.trace.seal.work import Work
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, check_source
@@ -219,11 +219,7 @@ class _Ledger:
         return {label: known[label.digest, label.form, label.parts] for label in labels}
 
     def ranges(self, dataset: str) -> Sequence[FileRange]:
-        found = self._sealer.ranges(self._store.dataset(dataset))
-        return [
-            FileRange(0 if file is None else file.slot, r.start, r.path, r.modified, r.digest)
-            for file, r in found
-        ]
+        return file_ranges(self._sealer.ranges(self._store.dataset(dataset)))
 
     def reserve(self, count: int) -> int:
         return self._sealer.reserve(count)

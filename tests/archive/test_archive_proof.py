@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from whence.algebra.canonical import header
 from whence.archive import merkle, seal, tokens
 from whence.archive.digests import canonical_json
 from whence.archive.proof import SHOWN, verify_proof
 from whence.archive.signing import load_key, new_key, sign
+from whence.cli import app
 from whence.errors import ProofError, SelectionError
 
 LABEL, GROUP = "join a and b", "sum"
@@ -33,21 +35,25 @@ def record(*names: str, value: str) -> dict[str, Any]:
 class Made:
     """A proof of one row: the sum of a joined pair and of another row, taken twice."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bits: int = 256) -> None:
         self.public = new_key(folder / "key.pem")
         sources = [record("n", value="i1;"), record("n", value="s2:é"), record("n", value="i3;")]
+
+        def node(full: bytes, source: bool) -> tokens.Input:
+            return tokens.Input(tokens.shortened(full, bits), source)
+
         first, second, third = (
-            tokens.Input(tokens.value(source["bytes"].encode()), True) for source in sources
+            node(tokens.value(source["bytes"].encode()), True) for source in sources
         )
-        joint = tokens.Input(tokens.joint(label(LABEL), [first, None, second]), False)
-        bag = tokens.Input(tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)]), False)
+        joint = node(tokens.joint(label(LABEL), [first, None, second]), False)
+        bag = node(tokens.bag(label(GROUP), [(third, True, 2), (joint, True, 1)]), False)
         row = record("total", value="i6;")
         leaf = tokens.output_leaf(digest(row["bytes"]), bag)
         root = merkle.root([merkle.root([leaf])]).hex()
         sections = {
             "output": [{"dataset": "d", "rows": 1, "root": root}],
             "seal": {"number": 1, "signer": self.public},
-            "settings": {"bits": 256},
+            "settings": {"bits": bits},
             "run": {"name": "r"},
         }
         leaves = seal.section_leaves(sections)
@@ -112,6 +118,14 @@ def test_it_holds(made: Made) -> None:
     assert [entry and entry[1][-3:] for entry in found.inputs] == ["i1;", "2:é", "i3;"]
 
 
+def test_what_is_shown_of_it_are_the_values(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "proof.json").write_text(canonical_json(made.proof).decode() + "\n")
+    asked = ["verify-proof", str(tmp_path / "proof.json")]
+    data = json.loads(CliRunner().invoke(app, [*asked, "--format", "json"]).stdout)
+    assert [record["record"] for record in data["inputs"]] == ["i1;", "s2:é", "i3;"]
+    assert "row: i6;\n" in CliRunner().invoke(app, asked).stdout
+
+
 def hide(entry: dict[str, Any], digest: bytes) -> None:
     del entry["bytes"], entry["columns"]
     entry["digest"] = digest.hex()
@@ -122,6 +136,19 @@ def test_records_can_be_hidden(made: Made) -> None:
     for source, known in zip(made.proof["nodes"][:3], made.inputs[:3], strict=True):
         hide(source, known.token)
     assert made.check(made.proof, expect=made.id).inputs == (None, None, None)
+
+
+@pytest.mark.parametrize("bits", [32, 64, 128, 256])
+def test_a_hidden_record_is_its_token_and_nothing_more(tmp_path: Path, bits: int) -> None:
+    """What is not hashed could be changed."""
+    made = Made(tmp_path, bits)
+    token = made.inputs[0].token
+    hide(made.proof["nodes"][0], token)
+    assert made.check(made.proof).inputs[0] is None
+    for other in (token + bytes(1), token[:-1], token + bytes(32 - len(token) or 8), b""):
+        made.proof["nodes"][0]["digest"] = other.hex()
+        with pytest.raises(ProofError, match=f"{bits} bits"):
+            made.check(made.proof)
 
 
 @pytest.mark.parametrize("node", range(5))

@@ -246,6 +246,20 @@ def test_what_is_said_of_a_source_is_covered(archive: Archive, tmp_path: Path) -
     assert findings(archive) == []
 
 
+def test_what_a_forgotten_run_said_of_a_source_is_covered(archive: Archive, tmp_path: Path) -> None:
+    """It stays in the catalog; a sealed run that goes had nothing to say that was not covered."""
+    source = write_source(tmp_path / "source")
+    for name in ("one", "two"):
+        sealed_pick(archive, source, name, [1])
+    sealed = Sealed(archive, lambda: Tables(archive))
+    sealed.forget([pick_run(archive, dataclasses.replace(source, name="renamed"), "three", [2])])
+    assert findings(archive) == []
+    change(archive, "UPDATE datasets SET name = 'other' WHERE kind = 'source'")
+    assert any("name, schema or properties" in found for found in findings(archive))
+    sealed.forget([archive.run("two")])
+    assert any("name, schema or properties" in found for found in findings(archive))
+
+
 def test_segments_under_no_seal_are_noticed(archive: Archive, tmp_path: Path) -> None:
     sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
     (held,) = [d for d in archive.datasets() if d.kind == "edges"]
@@ -256,6 +270,32 @@ def test_segments_under_no_seal_are_noticed(archive: Archive, tmp_path: Path) ->
         f"FROM datasets WHERE id = '{held.id}'",
     )
     assert findings(archive) == ["dataset f00: these edges are under no seal: they were added"]
+
+
+TRAPS = {
+    "sqlite": ["CREATE TRIGGER t AFTER INSERT ON seals BEGIN DELETE FROM runs; END"],
+    "postgresql": [
+        "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
+        "CREATE TRIGGER t BEFORE INSERT ON seals FOR EACH ROW EXECUTE FUNCTION nothing()",
+        "CREATE RULE r AS ON INSERT TO seals DO INSTEAD NOTHING",
+        "ALTER TABLE runs ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE seal_labels RENAME TO l; CREATE VIEW seal_labels AS SELECT * FROM l",
+    ],
+}
+
+
+def test_what_would_change_the_catalog_by_itself_is_noticed(
+    archive: Archive, tmp_path: Path
+) -> None:
+    sealed_pick(archive, write_source(tmp_path / "source"), "one", [0, 1])
+    assert findings(archive) == []
+    dialect = archive.catalog.read(lambda c: c.dialect.name)
+    rows = ["INSERT INTO seal_counters VALUES ('other', 1)"]
+    rows.append("INSERT INTO seal_settings VALUES ('other', '1')")
+    for number, sql in enumerate((*rows, *TRAPS[dialect]), 1):
+        change(archive, sql)
+        found = [text for text in findings(archive) if "is none of whence's" in text]
+        assert len(found) == number
 
 
 def test_node_ids_are_not_given_out_twice(archive: Archive, tmp_path: Path) -> None:

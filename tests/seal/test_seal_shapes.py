@@ -327,3 +327,27 @@ def test_running_frames_do_not_grow_with_the_square(spark: Any, tmp_path: Path) 
         reached = archive.sealed.closure(run.nodes(f"k = {row}"))
         found = {node.row for node, _ in reached if node.form == "source"}
         assert found == set(range(min(row + 4, 700)))
+
+
+def test_a_source_without_files(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    (tmp_path / "none").mkdir()
+    none = spark.read.schema("id int, more string").parquet(str(tmp_path / "none"))
+    for name, frame in (
+        ("left", spark.table("sales").join(none, "id", "left")),
+        ("count", none.groupBy().count()),
+    ):
+        whence.capture(frame, name=name, archive=tmp_path / "a", mode="eager", seal=True)
+    archive = whence.open(tmp_path / "a")
+    assert archive.sealed.verify(tokens=True).findings == []
+    assert len(archive.sealed.find(form="source")) == 5
+    assert len(whence.verify_proof(archive.run("left").prove("id = 3")).inputs) == 1
+
+
+def test_rows_without_inputs_in_a_run_without_witnesses(spark: Any, tmp_path: Path) -> None:
+    write_sources(spark, tmp_path)
+    frame = spark.sql("SELECT id FROM sales WHERE id > 3 UNION ALL SELECT 9")
+    run = whence.capture(frame, archive=tmp_path / "a", mode="lazy", seal=True)
+    assert run.archive.sealed.verify(tokens=True).findings == []
+    assert whence.verify_proof(run.prove("id = 9")).inputs == ()
+    assert len(whence.verify_proof(run.prove("id = 4")).inputs) == 1

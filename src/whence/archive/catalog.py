@@ -38,9 +38,10 @@ from whence.errors import ArchiveError, FormatError, WhenceError
 T = TypeVar("T")
 
 # The one table that every format has, so that any version of whence can tell which it faces.
+header_metadata = MetaData()
 _header = Table(
     "format",
-    MetaData(),
+    header_metadata,
     Column("version", Integer, nullable=False, primary_key=True, autoincrement=False),
     Column("archive", Text, nullable=False),
     Column("created", BigInteger, nullable=False),
@@ -142,7 +143,7 @@ class Catalog:
 
     def _create(self) -> None:
         def make(connection: Connection) -> bool:
-            _header.metadata.create_all(connection)
+            header_metadata.create_all(connection)
             if connection.execute(select(_header.c.version)).first():
                 return False
             format_1.metadata.create_all(connection)

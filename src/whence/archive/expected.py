@@ -44,6 +44,10 @@ class Expected:
         self.next_id = max(self.next_id, int(sections["ledger"]["next"]))
         if seal.kind == "forget":
             self._forget(sections["forgotten"])
+            for source, description in sections.get("descriptions", {}).items():
+                if source in self.sources:
+                    about = {**self.sources[source], "description": description}
+                    self.sources[source] = about
         else:
             self.runs[str(seal.run)] = seal
             self._cover("source", self.sources, sections["sources"], seal, problem)

@@ -17,6 +17,7 @@ from whence.archive import format_1, layout, ledger
 from whence.archive.archive import Archive
 from whence.archive.ledger import SealRow
 from whence.archive.model import SEGMENT_KINDS, Dataset, Run
+from whence.archive.seal import description_digest
 from whence.archive.sealer import Sealer
 from whence.errors import SelectionError
 
@@ -115,6 +116,7 @@ def commit(
     heir = next(iter(going.heirs.values()), None)
     kept = [archive.dataset(i) for i in going.heirs if i not in replaced]
     own = {d.id: sealer.listed(d) for d in (*kept, *fresh) if d.is_own}
+    described = _described(sealer, going)
 
     def write(connection: Connection) -> SealRow:
         for dataset in fresh:
@@ -141,7 +143,8 @@ def commit(
                 "datasets": removed,
                 "sources": [source.id for source in going.sources],
                 "ranges": list(ranges),
-            }
+            },
+            "descriptions": {i: description_digest(connection, i) for i in described},
         }
         return sealer.insert(connection, sections, own, key, kind="forget")
 
@@ -150,6 +153,14 @@ def commit(
     for dataset_id in removed:
         archive.storage.remove(layout.folder(dataset_id))
     return row
+
+
+def _described(sealer: Sealer, going: Plan) -> list[str]:
+    """Sources that stay and that a run which goes without a seal may have described anew."""
+    unsealed = [run for run in going.runs if not sealer.is_sealed(run.id)]
+    used = {i for run in unsealed for step in run.steps for i in step.inputs}
+    left = used - {source.id for source in going.sources}
+    return [dataset.id for dataset in sealer.archive.datasets(sorted(left)) if not dataset.is_own]
 
 
 def _last_run(connection: Connection, going: set[str]) -> str:

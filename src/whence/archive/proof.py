@@ -168,12 +168,12 @@ def _hash(text: Any) -> bytes:
     return found
 
 
-def _record(row: Any) -> tuple[tuple[str, ...] | None, str | None, bytes]:
+def _record(row: Any, bits: int = 256) -> tuple[tuple[str, ...] | None, str | None, bytes]:
     """Columns and canonical bytes of a record that is shown, or the digest of one that is not."""
     if set(row) == {"digest"}:
         found = _hash(row["digest"])
-        if len(found) != 32:
-            raise ProofError("the digest of a record has 32 bytes")
+        if len(found) * 8 != bits:
+            raise ProofError(f"the digest of a hidden record has {bits} bits here")
         return None, None, found
     names, shown = _fields(row, "columns", "bytes")
     columns = [_text(name) for name in _list(names)]
@@ -195,7 +195,7 @@ def _inputs(nodes: Sequence[Any], bits: int) -> list[tokens.Input]:
         return found[place]
 
     for node in nodes:
-        token = tokens.shortened(_full(node, at), bits)
+        token = tokens.shortened(_full(node, at, bits), bits)
         found.append(tokens.Input(token, node["form"] == "source"))
     if bits == 256 and len(set(found)) < len(found):
         raise ProofError("a node is listed twice")
@@ -204,10 +204,11 @@ def _inputs(nodes: Sequence[Any], bits: int) -> list[tokens.Input]:
     return found
 
 
-def _full(node: Any, at: Callable[[int], tokens.Input]) -> bytes:
+def _full(node: Any, at: Callable[[int], tokens.Input], bits: int) -> bytes:
+    """The full hash of a node; of a hidden record the token, which is all there is of it."""
     match node["form"]:
         case "source":
-            return _source({k: v for k, v in node.items() if k != "form"})
+            return _source({k: v for k, v in node.items() if k != "form"}, bits)
         case "joint":
             _, text, inputs = _fields(node, "form", "label", "inputs")
             given = [None if i is None else at(i) for i in _list(inputs)]
@@ -230,9 +231,9 @@ def _full(node: Any, at: Callable[[int], tokens.Input]) -> bytes:
             raise ProofError(f"there is no node of the form {form!r}")
 
 
-def _source(node: Any) -> bytes:
+def _source(node: Any, bits: int) -> bytes:
     if "uri" not in node:
-        _, shown, hidden = _record(node)
+        _, shown, hidden = _record(node, bits)
         return hidden if shown is None else tokens.value(shown.encode())
     if "modified" in node:
         uri, modified, row = _fields(node, "uri", "modified", "row")

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 
 from whence.archive import format_1, layout, ledger, signing
 from whence.archive import seal as seals
+from whence.archive.additions import added
 from whence.archive.archive import Archive
 from whence.archive.digests import canonical_json, file_digest
 from whence.archive.expected import Expected
@@ -285,10 +286,8 @@ def _additions(connection: Connection, report: Verification, expected: Expected)
     listed = connection.execute(select(table.c.id).where(table.c.kind.not_in(SEAL_KINDS)))
     for dataset in sorted(set(listed.scalars()) - known):
         report.add(f"dataset {dataset}", "no run made or read it: it was added")
-    if connection.dialect.name == "sqlite":
-        made = text("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
-        for kind, name in connection.execute(made):
-            report.add("catalog", f"the {kind} {name!r} is none of whence's: it was added")
+    for kind, name in added(connection):
+        report.add("catalog", f"the {kind} {name!r} is none of whence's: it was added")
 
 
 def _description(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from whence.algebra.canonical import header
 from whence.archive.forget import Plan
 from whence.archive.proof import Proven
 from whence.archive.seal import Seal
@@ -70,12 +71,12 @@ def verify_report(found: Verification) -> Report:
 def proof_report(found: Proven, *, known: bool = True) -> Report:
     """What a proof shows; `known` says that its seal or signer was held against a known one."""
     inputs = [
-        (", ".join(shown[0]), shown[1][_header(shown[1]) :]) if shown else ("hidden", "")
+        (", ".join(shown[0]), _values(*shown)) if shown else ("hidden", "")
         for shown in found.inputs
     ]
     records = Grid(("columns", "record"), inputs)
     signed = f"signed by {found.signer}" if found.signer else "not signed"
-    row = found.row[_header(found.row) :] if found.row is not None else "hidden"
+    row = "hidden" if found.row is None else _values(found.columns or (), found.row)
     text = (
         f"the proof holds under seal {found.number} ({found.seal}), {signed}\n"
         f"row: {row}\nderived through {count(found.nodes, 'node')} from "
@@ -98,9 +99,9 @@ def proof_report(found: Proven, *, known: bool = True) -> Report:
     return Report((text, records) if inputs else (text,), data, records)
 
 
-def _header(record: str) -> int:
-    """Where the values of a record begin."""
-    return record.index(":") + 65
+def _values(columns: Sequence[str], record: str) -> str:
+    """The values of a record, without what tells its columns."""
+    return record.removeprefix(header(columns))
 
 
 def nodes_report(nodes: Sequence[tuple[Node, Mapping[str, Any]]]) -> Report:

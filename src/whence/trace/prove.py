@@ -194,7 +194,8 @@ class Prover:
             names = record_names(dataset)
             for index, shown in self._texts(dataset, row.path, [i for i, _ in wanted]).items():
                 node = next(n for i, n in wanted if i == index)
-                digest = tokens.value(shown.encode())
+                full = tokens.value(shown.encode())
+                digest = tokens.shortened(full, self._table.settings.bits)
                 found[node] = {"form": "source", **_record(names, shown, digest if hide else None)}
         return found
 

@@ -17,7 +17,7 @@ from whence.archive.sealer import Sealer
 from whence.errors import WhenceError
 from whence.trace.ptable import PTable
 from whence.trace.seal.formulas import ROW, Formulas, placed
-from whence.trace.seal.settings import FileRange
+from whence.trace.seal.settings import FileRange, file_ranges
 from whence.trace.tables import Tables, check_source
 
 _FORMULAS = Formulas("duckdb")
@@ -83,7 +83,7 @@ def _wanted(
     parts = ["SELECT 0::BIGINT AS old, ''::BLOB AS f WHERE false"]
     for dataset in {row.dataset: leaving[row.dataset] for row in lost}.values():
         if _is_as_it_was(dataset):
-            sql = _hashes(tables, table, dataset, _ranges(sealer, dataset))
+            sql = _hashes(tables, table, dataset, file_ranges(sealer.ranges(dataset)))
             parts.append(f"SELECT i AS old, f FROM ({sql}) WHERE i IN (SELECT old FROM {homeless})")
     return tables.table("wanted", " UNION ALL ".join(parts))
 
@@ -99,17 +99,10 @@ def _found(
     parts = ["SELECT 0::BIGINT AS old, 0::BIGINT AS new WHERE false"]
     for dataset in archive.datasets(sorted(used - set(leaving))):
         if dataset.kind in LEAF_KINDS and _is_as_it_was(dataset):
-            ranges = [r for r in _ranges(sealer, dataset) if r.start not in taken]
+            ranges = [r for r in file_ranges(sealer.ranges(dataset)) if r.start not in taken]
             sql = _hashes(tables, table, dataset, ranges)
             parts.append(f"SELECT w.old, h.i AS new FROM {wanted} AS w JOIN ({sql}) AS h USING (f)")
     return parts
-
-
-def _ranges(sealer: Sealer, dataset: Dataset) -> list[FileRange]:
-    return [
-        FileRange(0 if file is None else file.slot, r.start, r.path, r.modified, r.digest)
-        for file, r in sealer.ranges(dataset)
-    ]
 
 
 def _hashes(tables: Tables, table: PTable, dataset: Dataset, ranges: Sequence[FileRange]) -> str:

@@ -162,6 +162,8 @@ def placed(rows: str, ranges: Sequence[FileRange], scheme: Scheme) -> str:
     if len(ranges) == 1:
         start, prefix = ranges[0].start, binary(_prefix(ranges[0], scheme))
         return f"SELECT x.*, {start} AS __start, {prefix} AS __prefix FROM {rows} AS x"
+    if not ranges:
+        return f"SELECT x.*, 0 AS __start, {binary(b'')} AS __prefix FROM {rows} AS x WHERE false"
     listed = [f"({r.slot}, {r.start}, {binary(_prefix(r, scheme))})" for r in ranges]
     files = f"(VALUES {', '.join(listed)}) AS p(__slot, __start, __prefix)"
     return f"SELECT x.*, __start, __prefix FROM {rows} AS x JOIN {files} ON __slot = {SLOT}"

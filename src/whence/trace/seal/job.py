@@ -200,12 +200,12 @@ class SealJob:
         number = "row_number() OVER (PARTITION BY kid ORDER BY"
         paired = self._work.keep(
             "paired",
-            f"(SELECT r.locator AS {ROW_ID}, {columns} FROM "
+            f"(SELECT r.locator AS {ROW_ID}, x.n, {columns} FROM "
             f"(SELECT locator, kid, {number} locator) AS n FROM {rows} AS y) AS r LEFT JOIN "
             f"(SELECT y.*, {number} {part}f NULLS FIRST, {ROW_ID}) AS n FROM {frame} AS y) AS x "
             "ON r.kid = x.kid AND r.n = x.n)",
         )
-        lost = f"SELECT count(*) FROM {paired} AS x WHERE {part}f IS NULL"
+        lost = f"SELECT count(*) FROM {paired} AS x WHERE n IS NULL"
         ((count,),) = self._work.engine.run(lost)
         if count and slots(step.lazy.shape.element):
             raise EngineError(

@@ -1,7 +1,7 @@
 """Leaves: the source rows that a run uses, hashed, and the node that each of them is.
 
-A row's own id follows from its file and its place in it. Under the value scheme equal rows are one
-node: the first one's, or that of the equal row which is stored already.
+A row's own id follows from its file and its place in it. Rows that the scheme names alike are one
+node: the first one's, or that of the row which is stored already.
 """
 
 from __future__ import annotations
@@ -68,31 +68,26 @@ class Leaves:
     def _merged(self, table: str) -> str:
         """The table with equal rows as one node, and the nodes that are new noted."""
         work = self._work
-        moved = []
-        if work.settings.scheme == "value":
-            moved.append(
-                f"SELECT f, min(i) AS i, false AS old FROM {table} AS h GROUP BY f "
-                "HAVING count(*) > 1"
-            )
+        moved = [
+            f"SELECT f, min(i) AS i, false AS old FROM {table} AS h GROUP BY f HAVING count(*) > 1"
+        ]
         if work.settings.leaf_digests and work.ledger.parts("nodes"):
             moved.append(f"SELECT f, i, true AS old FROM ({self._known(table)}) AS k")
         token = work.token
-        if moved:
-            found = work.engine.table(
-                "moved",
-                f"SELECT f, CASE WHEN bool_or(old) THEN min(CASE WHEN old THEN i END) "
-                f"ELSE min(i) END AS i, bool_or(old) AS old FROM {union(moved)} AS m GROUP BY f",
-            )
-            ((count,),) = work.engine.run(f"SELECT count(*) FROM {found} AS m")
-            moved = [found] if count else []
-        if not moved:
+        found = work.engine.table(
+            "moved",
+            f"SELECT f, CASE WHEN bool_or(old) THEN min(CASE WHEN old THEN i END) "
+            f"ELSE min(i) END AS i, bool_or(old) AS old FROM {union(moved)} AS m GROUP BY f",
+        )
+        ((count,),) = work.engine.run(f"SELECT count(*) FROM {found} AS m")
+        if not count:
             self._note(f"SELECT i AS id, 0 AS label, {token} AS digest FROM {table} AS h")
             return table
         columns = ", ".join(f"h.{name}" for name in ("d", LOCATOR, *work.hashes))
         table = work.engine.table(
             "leaves",
             f"SELECT {columns}, coalesce(m.i, h.i) AS i, coalesce(m.old, false) AS old "
-            f"FROM {table} AS h LEFT JOIN {moved[0]} AS m ON h.f = m.f",
+            f"FROM {table} AS h LEFT JOIN {found} AS m ON h.f = m.f",
         )
         self._note(
             f"SELECT i AS id, 0 AS label, any_value({token}) AS digest FROM {table} AS h "

@@ -6,6 +6,8 @@ made of: label and inputs, by id, level by level. Nodes with one token and other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from whence.trace.seal.work import Work, union
 
 _EDGE = "input, label, idx AS index, derived, times, contributes"
@@ -41,12 +43,42 @@ class Resolver:
         kept = ", ".join(f"any_value({x}) AS {x}" for x in (*work.hashes[1:], "label"))
         nodes = work.engine.table(
             "nodes",
-            f"SELECT f, min(e) AS e, max(level) AS level, {kept} FROM {met} AS n GROUP BY f",
+            f"SELECT f, min(e) AS e, min(level) AS low, max(level) AS level, {kept} "
+            f"FROM {met} AS n GROUP BY f",
         )
+        nodes = self._in_order(nodes)
         if work.settings.bits == 256:
             self._by_token(nodes)
         else:
             self._by_inputs(nodes)
+
+    def _in_order(self, nodes: str) -> str:
+        """The nodes with levels above those of their inputs.
+
+        A place gives the height of its shape. A node that is met in several, of other heights, may
+        stand above what is made of it in one of them: where an outer join found no partner, it
+        makes no difference how deep the other side is.
+        """
+        engine = self._work.engine
+        several = f"SELECT count(*) FROM {nodes} AS n WHERE low < level"
+        if self._work.levels < 2 or not engine.run(several)[0][0]:
+            return nodes
+        columns = ", ".join(f"n.{x}" for x in (*self._work.hashes, "e", "label"))
+        edges = engine.table("edges", f"SELECT d, e, f FROM {union(self._work.edges)} AS m")
+        while True:
+            above = engine.table(
+                "above",
+                f"SELECT n.f, max(i.level) + 1 AS level FROM {nodes} AS n "
+                f"JOIN {edges} AS m ON m.d = n.f AND m.e = n.e "
+                f"JOIN {nodes} AS i ON i.f = m.f AND i.level >= n.level GROUP BY n.f",
+            )
+            if not engine.run(f"SELECT count(*) FROM {above} AS a")[0][0]:
+                return nodes
+            nodes = engine.table(
+                "nodes",
+                f"SELECT {columns}, coalesce(a.level, n.level) AS level FROM {nodes} AS n "
+                f"LEFT JOIN {above} AS a ON a.f = n.f",
+            )
 
     # --- Full tokens ------------------------------------------------------------------------
 
@@ -92,10 +124,12 @@ class Resolver:
         engine = self._work.engine
         written: list[str] = []
         edges: list[str] = []
+        made: list[str] = []
         levels = engine.run(f"SELECT DISTINCT level FROM {nodes} AS n ORDER BY level")
         for (level,) in levels:
             own = self._own_edges(nodes, level)
-            new, known = self._level(nodes, level, own)
+            new, known = self._level(nodes, level, own, made)
+            made.append(f"SELECT s AS digest, label, id, sig FROM {new} AS n")
             fresh = [f"SELECT f, id FROM {new} AS n"]
             if known is not None:
                 fresh.append(f"SELECT f, id FROM {known} AS n")
@@ -113,7 +147,8 @@ class Resolver:
                     f"SELECT m.*, o.id AS derived, o.label FROM {own} AS m "
                     f"JOIN {first} AS o ON m.d = o.f"
                 )
-        self.nodes = f"SELECT * FROM {union(written)} AS n"
+        if written:
+            self.nodes = f"SELECT * FROM {union(written)} AS n"
         if edges:
             self.edges = f"SELECT {_EDGE} FROM {union(edges)} AS m"
 
@@ -131,19 +166,25 @@ class Resolver:
             f"JOIN {nodes} AS n ON n.level = {level} AND m.d = n.f AND m.e = n.e{inner}",
         )
 
-    def _level(self, nodes: str, level: int, own: str | None) -> tuple[str, str | None]:
-        """New nodes of a level with their ids, and the ids of known ones."""
+    def _level(
+        self, nodes: str, level: int, own: str | None, made: Sequence[str]
+    ) -> tuple[str, str | None]:
+        """New nodes of a level with their ids, and the ids of known ones.
+
+        `made` is SQL that gives what this run has made so far: what builds on the output of an
+        earlier run can be there once more, of another height, where all of it is computed.
+        """
         work, engine = self._work, self._work.engine
-        sig, made = "''", ""
+        sig, inputs = "''", ""
         if own is not None:
             sig = "coalesce(g.sig, '')"
-            made = f" LEFT JOIN ({self._signed(own, 'd')}) AS g ON n.f = g.d"
+            inputs = f" LEFT JOIN ({self._signed(own, 'd')}) AS g ON n.f = g.d"
         signed = engine.table(
             "signed",
-            f"SELECT n.f, n.s, n.label, {sig} AS sig FROM {nodes} AS n{made} "
+            f"SELECT n.f, n.s, n.label, {sig} AS sig FROM {nodes} AS n{inputs} "
             f"WHERE n.level = {level}",
         )
-        known = self._known(signed)
+        known = self._known(signed, made)
         new = signed
         if known is not None:
             known = engine.table("known", known)
@@ -159,18 +200,28 @@ class Resolver:
         with_ids = f"SELECT n.*, d.id FROM {new} AS n JOIN {numbered} AS d ON {same}"
         return engine.table("level", with_ids), known
 
-    def _known(self, signed: str) -> str | None:
-        """SQL: f and id of the nodes that are stored, by token, label and inputs."""
+    def _known(self, signed: str, made: Sequence[str]) -> str | None:
+        """SQL: f and id of the nodes that are stored or made, by token, label and inputs."""
+        found = [*self._stored(signed), *made]
+        if not found:
+            return None
+        return (
+            f"SELECT n.f, min(k.id) AS id FROM {signed} AS n JOIN {union(found)} AS k "
+            "ON n.s = k.digest AND n.label = k.label AND n.sig = k.sig GROUP BY n.f"
+        )
+
+    def _stored(self, signed: str) -> list[str]:
+        """SQL: token, label, id and what they are made of, of stored nodes like these."""
         work, engine = self._work, self._work.engine
         if not work.ledger.parts("nodes"):
-            return None
+            return []
         semi = work.formulas.semi_join
         stored = engine.table(
             "stored",
             f"SELECT n.* FROM {self._stored_nodes()} AS n {semi} {signed} AS w "
             "ON n.digest = w.s AND n.label = w.label",
         )
-        sig, made = "''", ""
+        sig, inputs = "''", ""
         parts = work.ledger.parts("edges")
         if parts:
             edges = engine.stored("edges", parts)
@@ -179,12 +230,8 @@ class Resolver:
                 f"{semi} {stored} AS s ON e.derived = s.id)"
             )
             sig = "coalesce(g.sig, '')"
-            made = f" LEFT JOIN ({self._signed(own, 'derived')}) AS g ON n.id = g.derived"
-        found = f"SELECT n.digest, n.label, n.id, {sig} AS sig FROM {stored} AS n{made}"
-        return (
-            f"SELECT n.f, min(k.id) AS id FROM {signed} AS n JOIN ({found}) AS k "
-            "ON n.s = k.digest AND n.label = k.label AND n.sig = k.sig GROUP BY n.f"
-        )
+            inputs = f" LEFT JOIN ({self._signed(own, 'derived')}) AS g ON n.id = g.derived"
+        return [f"SELECT n.digest, n.label, n.id, {sig} AS sig FROM {stored} AS n{inputs}"]
 
     def _signed(self, edges: str, owner: str) -> str:
         """SQL: what each node is made of, in one text: its inputs by id, in order."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from whence.algebra.canonical import Dialect
 from whence.algebra.witness import GroupShape, Witness
-from whence.archive import Dataset
+from whence.archive import DataFile, Dataset
+from whence.archive.ledger import RangeRow
 from whence.plan import Operator
 
 Scheme = Literal["value", "origin", "content"]
@@ -60,6 +61,14 @@ class FileRange:
     uri: str
     modified: int
     digest: str
+
+
+def file_ranges(found: Iterable[tuple[DataFile | None, RangeRow]]) -> list[FileRange]:
+    """The ranges of a dataset's files, as a sealer gives them; one without a file has slot 0."""
+    return [
+        FileRange(0 if file is None else file.slot, r.start, r.path, r.modified, r.digest)
+        for file, r in found
+    ]
 
 
 class Ledger(Protocol):
