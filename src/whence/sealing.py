@@ -93,6 +93,7 @@ def seal_run(
         if known is not None:
             refresh_head(store, private)  # it may have died before it was written
             return from_row(known)
+        sealer.foresee(run)
         ledger = _Ledger(sealer)
         steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]
         work = Work(_sql_engine(tables, engine, ledger, steps), sealer.settings, ledger)

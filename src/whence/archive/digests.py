@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -60,3 +62,29 @@ def file_digest(location: str) -> tuple[int, str]:
             state.update(block)
             size += len(block)
     return size, state.hexdigest()
+
+
+class Digests:
+    """Sizes and digests of files, each computed once, and beside other work: by threads.
+
+    Hashing leaves the interpreter to others.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, "whence-digests")
+        self._found: dict[str, Future[tuple[int, str]]] = {}
+
+    def begin(self, locations: Iterable[str]) -> None:
+        """Files whose digests will be asked for; they must be complete."""
+        for location in locations:
+            if location not in self._found:
+                self._found[location] = self._threads.submit(file_digest, location)
+
+    def of(self, location: str) -> tuple[int, str]:
+        """Size and digest of a file; OSError if it cannot be read."""
+        self.begin([location])
+        return self._found[location].result()
+
+    def close(self) -> None:
+        """Stop, without what was not yet begun."""
+        self._threads.shutdown(cancel_futures=True)

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, delete, insert, select
 from whence.algebra.canonical import record_columns
 from whence.archive import format_1, layout, ledger, seal, signing, writers
 from whence.archive.archive import Archive
-from whence.archive.digests import file_digest, json_digest
+from whence.archive.digests import Digests, json_digest
 from whence.archive.expected import changed, expected_of
 from whence.archive.head import refresh_head
 from whence.archive.ledger import LabelRow, RangeRow, SealRow, SealSettings
@@ -51,7 +51,7 @@ class Sealer:
         ledger.prepare(self._catalog)
         self.id = layout.new_run_id()
         self._issued: list[str] = []
-        self._digests: dict[str, tuple[int, str]] = {}
+        self._digests = Digests()
         self._counts: dict[str, int] = {}
         self._done = False
 
@@ -90,6 +90,7 @@ class Sealer:
         trace: TracebackType | None,
     ) -> None:
         self._lease.stop()
+        self._digests.close()
         if self._done:
             return
         with suppress(WhenceError):
@@ -173,18 +174,29 @@ class Sealer:
 
     def digest(self, path: str) -> tuple[int, str]:
         """Size and digest of a file, computed once."""
-        if path not in self._digests:
-            try:
-                self._digests[path] = file_digest(path)
-            except OSError as error:
-                raise ArchiveError(f"{path} cannot be read to be sealed: {error}") from error
-        return self._digests[path]
+        try:
+            return self._digests.of(path)
+        except OSError as error:
+            raise ArchiveError(f"{path} cannot be read to be sealed: {error}") from error
+
+    def foresee(self, run: Run) -> None:
+        """Begin with the digests of all that a run uses."""
+        for dataset in _datasets_of(run):
+            self._digests.begin(self.archive.file_paths(self.archive.dataset(dataset)))
 
     def folder(self) -> tuple[str, str]:
-        """Id and absolute folder for something that sealing writes."""
+        """Id and absolute folder for something that sealing writes; the one before is complete."""
+        for before in self._issued[-1:]:
+            self._digests.begin(self._contents(before))
         dataset = layout.new_dataset_id(self.id, len(self._issued))
         self._issued.append(dataset)
         return dataset, layout.join(self.archive.location, layout.folder(dataset))
+
+    def _contents(self, dataset: str) -> list[str]:
+        """The files in the folder of a dataset of this archive."""
+        found = self._storage.files(layout.folder(dataset))
+        top = layout.join(self.archive.location, layout.folder(dataset))
+        return [layout.join(top, name) for name, _, _ in found]
 
     # --- Committing -------------------------------------------------------------------------
 

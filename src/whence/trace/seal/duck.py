@@ -94,12 +94,14 @@ class DuckEngine:
         goes = min(1 + self._tables.count(entries) // _AT_ONCE, 256)
         bounds = [256 * go // goes for go in range(goes + 1)]
         byte = f"array_slice(e.{token}, 1, 1)"
+        first = "" if name == token else f"{byte} AS b, "
         for low, high in pairwise(bounds):
             within = f"{byte} BETWEEN {binary(bytes([low]))} AND {binary(bytes([high - 1]))}"
+            some = f" WHERE {within}" if goes > 1 else ""
             rows = self._tables.arrow(
-                f"SELECT g.g, {byte} AS b, e.{name} AS token, e.{CONTRIBUTES} AS contributes, "
+                f"SELECT g.g, {first}e.{name} AS token, e.{CONTRIBUTES} AS contributes, "
                 f"e.l AS source, e.times FROM {entries} AS e "
-                f"JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k WHERE {within}"
+                f"JOIN {groups} AS g ON e.k IS NOT DISTINCT FROM g.k{some}"
             )
             add(hashes, rows)
         return pa.array([found.digest() for found in hashes], pa.binary())
