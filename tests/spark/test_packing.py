@@ -167,20 +167,6 @@ def test_members_of_a_list_are_not_looked_up_in_a_dictionary(
     assert written[-1][f"parquet.enable.dictionary#{column}"] == "false"
 
 
-def test_a_long_list_is_read_without_those_of_other_rows(workshop: Workshop) -> None:
-    folder = str(workshop.folder())
-    made = workshop.session.range(1_200_000).selectExpr("id % 3 AS k", "hex(xxhash64(id)) AS v")
-    made.write.parquet(folder)
-    frame = workshop.session.read.parquet(folder).groupBy("k").agg(F.collect_list("v").alias("v"))
-    run = whence.capture(frame.coalesce(1), archive=workshop.folder(), mode="eager", progress=False)
-    _, path = _written(run)
-    metadata = pq.read_metadata(path)
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1, 1, 1]
-    trace = run.trace("k = 1")
-    (source,) = trace
-    assert len(trace[source]) == 400_000
-
-
 def _written(run: whence.Run) -> tuple[dict[str, Any], str]:
     """The witness of a run of one step, and the only file of its output."""
     (step,) = run.stored.steps

@@ -41,8 +41,6 @@ from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
 Progress = Callable[[str], None]
-# After each row it may be time for another group; by itself Parquet looks after a hundred rows.
-_SHORT_ROW_GROUPS = {"parquet.block.size": str(8 << 20), "parquet.page.size.row.check.min": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,14 +395,11 @@ def _write_options(shape: Witness) -> dict[str, str]:
 
     Locators hardly repeat: to look each up in a dictionary takes longer than all else that is done
     with it. So it is with the members of a list, which are locators or have one in their number.
-    Where rows have lists, a row group ends soon, so that a row is read without those around it.
     """
     own = {part.slot: part for part in walk(shape) if isinstance(part, Row | Members)}
     parts = [own[slot] for slot in slots(shape) if slot in own]
     columns = [column for column in map(_locator_column, parts) if column]
-    options = {f"parquet.enable.dictionary#{column}": "false" for column in columns}
-    lists = any(isinstance(part, Members) for part in parts)
-    return {**options, **_SHORT_ROW_GROUPS} if lists else options
+    return {f"parquet.enable.dictionary#{column}": "false" for column in columns}
 
 
 def _locator_column(part: Row | Members) -> str | None:
