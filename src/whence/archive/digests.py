@@ -87,4 +87,4 @@ class Digests:
 
     def close(self) -> None:
         """Stop, without what was not yet begun."""
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
