@@ -214,7 +214,7 @@ class _Writer:
         return parts[0] if len(parts) == 1 else self.joined(parts)
 
     def pieces(self, x: str, kind: Type, column: str, depth: int) -> list[str]:
-        """The text of a value in parts, none of them null, so that a record is joined only once."""
+        """The text of a value in parts for `joined`, so that a record is joined only once."""
         kind = stored_type(kind)
         try:
             family = kind_of(kind)
@@ -229,9 +229,9 @@ class _Writer:
                 length = f"CAST({'octet_length' if self._spark else 'strlen'}({x}) AS VARCHAR(20))"
                 return [
                     f"CASE WHEN {x} IS NULL THEN 'n;' ELSE 's' END",
-                    f"coalesce({length}, '')",
+                    self._or_nothing(length),
                     f"CASE WHEN {x} IS NULL THEN '' ELSE ':' END",
-                    f"coalesce({x}, '')",
+                    self._or_nothing(x),
                 ]
             case "decimal":
                 return self._tagged(x, "d", self._decimal(x, str(kind)))
@@ -244,7 +244,11 @@ class _Writer:
 
     def _tagged(self, x: str, tag: str, body: str) -> list[str]:
         first = f"CASE WHEN {x} IS NULL THEN 'n' ELSE '{tag}' END"
-        return [first, f"coalesce({body}, '')", "';'"]
+        return [first, self._or_nothing(body), "';'"]
+
+    def _or_nothing(self, text: str) -> str:
+        """A part of `joined` that may be null: DuckDB's `concat` passes over it by itself."""
+        return f"coalesce({text}, '')" if self._spark else text
 
     def _decimal(self, x: str, kind: str) -> str:
         """Plain digits without trailing zeros behind the point."""
@@ -290,7 +294,8 @@ class _Writer:
         size = f"CAST({'size' if self._spark else 'cardinality' if tag == 'm' else 'len'}({x})"
         size += " AS VARCHAR(20))"
         join = "array_join" if self._spark else "array_to_string"
-        return self.joined([self.literal(tag), size, "':'", f"coalesce({join}({texts}, ''), '')"])
+        items = self._or_nothing(f"{join}({texts}, '')")
+        return self.joined([self.literal(tag), size, "':'", items])
 
     def _name(self, name: str) -> str:
         if self._spark:

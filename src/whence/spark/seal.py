@@ -104,6 +104,14 @@ class SparkEngine:
         frame = self._session.read.parquet(*paths)
         return self._view("members", frame.selectExpr("*", row))
 
+    def listed(self, sql: str) -> str:
+        """Locators, to be looked for once."""
+        return f"({sql})"
+
+    def counted(self, rows: str, keys: str, sql: str) -> str:
+        """Different rows, and in `times` how often each occurs."""
+        return self.table("counted", sql)
+
     def bags(self, entries: str, label: str, bits: int, sql: str) -> str:
         """A table with the key and the hashes of each group."""
         return self.table("bags", sql)

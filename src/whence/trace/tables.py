@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -87,15 +88,20 @@ class Tables:
 
     def __init__(self, archive: Archive, connection: Any = None) -> None:
         self.archive = archive
-        import duckdb  # here, since opening an archive and listing runs does without it
-
-        self._connection = connection or duckdb.connect(config={"temp_directory": _spill_folder()})
-        self._unreadable = (duckdb.IOException, duckdb.InvalidInputException)
-        self._connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+        self._given = connection
         self._names = 0
         self._scratch: str | None = None
         self._known: dict[str, Dataset] = {}
         self._present: dict[str, set[str]] = {}
+
+    @cached_property
+    def _connection(self) -> Any:
+        """Made when it is first asked: that takes a while, and much of an archive needs none."""
+        import duckdb
+
+        connection = self._given or duckdb.connect(config={"temp_directory": _spill_folder()})
+        connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+        return connection
 
     def fork(self) -> Tables:
         """The same datasets for one question, whose tables are gone when its answer is."""
@@ -122,9 +128,11 @@ class Tables:
         return tuple(self.run(sql)[0])
 
     def _reading(self, work: Callable[[], Any], dataset: Dataset | None) -> Any:
+        import duckdb
+
         try:
             return work()
-        except self._unreadable as error:
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
             name = f"{dataset.name!r}: " if dataset else ""
             kind = SourceError if dataset and not dataset.is_own else ArchiveError
             raise kind(f"{name}a Parquet file cannot be read: {error}") from error

@@ -22,7 +22,7 @@ class BagHashes:
         `members` has the group's key in `k` and the columns of the part `name`.
         """
         work = self.work
-        entries = work.engine.table("entries", self._entries(members, name))
+        entries = self._entries(members, name)
         hashes = work.engine.bags(
             entries, self.label.digest, work.settings.bits, self._hashed(entries)
         )
@@ -40,13 +40,14 @@ class BagHashes:
 
     def _entries(self, members: str, name: str) -> str:
         """The different members of each group, with how often each occurs."""
-        keys = ["k", *(f"{name}{x} AS {x}" for x in self.work.hashes), CONTRIBUTES]
-        grouped = ["k", *(f"{name}{x}" for x in self.work.hashes), CONTRIBUTES]
-        return (
-            f"SELECT {', '.join(keys)}, bool_or({name}l) AS l, max({name}i) AS i, "
-            f"count(*) AS times FROM {members} AS m WHERE {name}f IS NOT NULL "
-            f"GROUP BY {', '.join(grouped)}"
+        columns = ", ".join(f"{name}{x} AS {x}" for x in self.work.suffixes)
+        keys = ", ".join(("k", CONTRIBUTES, *self.work.hashes))
+        rows = f"SELECT k, {CONTRIBUTES}, {columns} FROM {members} AS m WHERE {name}f IS NOT NULL"
+        counted = (
+            f"SELECT {keys}, bool_or(l) AS l, max(i) AS i, count(*) AS times "
+            f"FROM ({rows}) AS m GROUP BY {keys}"
         )
+        return self.work.engine.counted(rows, keys, counted)
 
     def _hashed(self, entries: str) -> str:
         """SQL: the hashes of each group."""

@@ -114,6 +114,10 @@ class Formulas:
         """The SHA-256 of text, as binary data."""
         return self.sha(f"CAST({text} AS BINARY)" if self._spark else text)
 
+    def short(self, data: str) -> str:
+        """A number by which binary data can be told apart nearly always."""
+        return f"{'xxhash64' if self._spark else 'hash'}({data})"
+
     # --- Nodes ------------------------------------------------------------------------------
 
     def joint(self, label: str, inputs: Sequence[tuple[str, str]]) -> str:

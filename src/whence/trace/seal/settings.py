@@ -131,12 +131,23 @@ class Engine(Protocol):
         """What stands behind FROM: members of groups, told apart by `__row`."""
         ...
 
+    def listed(self, sql: str) -> str:
+        """What stands behind FROM: locators, to be looked for once."""
+        ...
+
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
         """What stands behind FROM: rows with an `id` in this order; and how many there are."""
         ...
 
     def write(self, sql: str, folder: str, order: Sequence[str]) -> None:
         """Write rows in order, so that their numbers are stored as small differences."""
+        ...
+
+    def counted(self, rows: str, keys: str, sql: str) -> str:
+        """What stands behind FROM: the rows with different keys, as SQL has it, computed once.
+
+        It adds how many `times` each occurs; rows with the same keys are the same.
+        """
         ...
 
     def bags(self, entries: str, label: str, bits: int, sql: str) -> str:
