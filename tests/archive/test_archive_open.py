@@ -175,6 +175,14 @@ def test_a_catalog_file_elsewhere(tmp_path):
     assert Archive.open(tmp_path / "a", catalog=url).runs() == [run]
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_catalog_elsewhere_that_is_not_given(tmp_path, create):
+    """A second catalog in the folder would know nothing of the first one's files."""
+    Archive.open(tmp_path / "files", catalog=f"sqlite:///{tmp_path}/c.sqlite", create=True)
+    with pytest.raises(ArchiveError, match="has its catalog elsewhere"):
+        Archive.open(tmp_path / "files", create=create)
+
+
 def test_two_that_make_an_archive_at_once(new_place, tmp_path, monkeypatch):
     """The other one marks the place and commits a run just after this one found no mark."""
     place = new_place()

@@ -8,7 +8,9 @@ import pytest
 from seal_kit import SHAPES, Vault, edges, tokens, use_sources, write_sources
 
 import whence
+from whence.archive.proof import Place
 from whence.errors import ArchiveError, EngineError, SelectionError
+from whence.present.sealed import proof_report
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
@@ -146,6 +148,14 @@ def test_what_names_a_source_row(spark: Any, tmp_path: Path, scheme: str, source
     archive = whence.open(tmp_path / "a")
     assert len(archive.sealed.find(form="source")) == sources
     assert archive.sealed.verify(tokens=True).ok
+    run = archive.run("two")
+    shown = whence.verify_proof(run.prove("s = 'AAT'"))
+    (place,) = shown.inputs
+    assert isinstance(place, Place)
+    assert run.trace("s = 'AAT'")["ref"].locators()["row"].to_pylist() == [place.row]
+    assert ("two" in place.uri, place.digest is None) == (True, scheme == "origin")
+    ((_, told),) = proof_report(shown).records.rows
+    assert told.startswith(f"row {place.row} of {place.uri}, ")
 
 
 def test_one_file_read_with_other_columns(spark: Any, tmp_path: Path) -> None:

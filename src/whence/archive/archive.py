@@ -204,6 +204,11 @@ def _own_catalog(location: str, create: bool) -> Catalog:
     folder = Path(location)
     if folder.exists() and not folder.is_dir():
         raise ArchiveError(f"{location} is a file; an archive is a folder")
+    if (folder / layout.MARKER).exists() and not (folder / layout.CATALOG).exists():
+        raise ArchiveError(
+            f"the archive at {location} has its catalog elsewhere, in a database; give catalog= "
+            "(--catalog) the SQLAlchemy URL that it was made with"
+        )
     if create:
         storage_at(location).prepare()
     elif not folder.exists():

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from whence.algebra.canonical import header
 from whence.archive import merkle, seal, signing, tokens
@@ -22,6 +22,26 @@ from whence.plan.labels import text_digest
 
 FORMAT = 2
 SHOWN = ("output", "seal", "settings")
+
+
+class Record(NamedTuple):
+    """A source row by its values."""
+
+    columns: tuple[str, ...]
+    text: str
+    """Its canonical bytes."""
+
+
+class Place(NamedTuple):
+    """A source row by where it is; of its file the time of its last change is known, or its digest.
+
+    The time is in milliseconds.
+    """
+
+    uri: str
+    row: int
+    modified: int | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +54,8 @@ class Proven:
     columns: tuple[str, ...] | None
     row: str | None
     """The row's canonical bytes, if they are shown."""
-    inputs: tuple[tuple[tuple[str, ...], str] | None, ...]
-    """Columns and canonical bytes of each source row; None where they are hidden."""
+    inputs: tuple[Record | Place | None, ...]
+    """Each source row as the archive names it; None where its values are hidden."""
     nodes: int
 
 
@@ -104,11 +124,7 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
     digest = hashlib.sha256(shown.encode()).digest() if shown is not None else hidden
     leaf = tokens.output_leaf(digest, found[-1] if found else None)
     _check_position(position, leaf, sections["output"])
-    inputs = [
-        None if node.get("bytes") is None else (tuple(node["columns"]), node["bytes"])
-        for node in nodes
-        if node["form"] == "source"
-    ]
+    inputs = [_shown(node) for node in nodes if node["form"] == "source"]
     return Proven(
         seal=about["id"],
         number=sections["seal"]["number"],
@@ -118,6 +134,13 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
         inputs=tuple(inputs),
         nodes=len(nodes),
     )
+
+
+def _shown(node: Mapping[str, Any]) -> Record | Place | None:
+    """A source row that was checked."""
+    if "uri" in node:
+        return Place(node["uri"], node["row"], node.get("modified"), node.get("digest"))
+    return None if "digest" in node else Record(tuple(node["columns"]), node["bytes"])
 
 
 def _check_seal(about: Any, public_key: str | None, expect: str | None) -> dict[str, Any]:

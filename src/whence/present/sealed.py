@@ -7,12 +7,12 @@ from typing import Any
 
 from whence.algebra.canonical import header
 from whence.archive.forget import Plan
-from whence.archive.proof import Proven
+from whence.archive.proof import Place, Proven, Record
 from whence.archive.seal import Seal
 from whence.archive.verify import Verification
 from whence.present.report import Grid, Report, dicts
 from whence.present.text import Amount
-from whence.present.values import count, size
+from whence.present.values import count, moment, size
 from whence.trace.ptable import Node
 from whence.trace.usage import Usage
 
@@ -70,10 +70,7 @@ def verify_report(found: Verification) -> Report:
 
 def proof_report(found: Proven, *, known: bool = True) -> Report:
     """What a proof shows; `known` says that its seal or signer was held against a known one."""
-    inputs = [
-        (", ".join(shown[0]), _values(*shown)) if shown else ("hidden", "")
-        for shown in found.inputs
-    ]
+    inputs = [_source_row(shown) for shown in found.inputs]
     records = Grid(("columns", "record"), inputs)
     signed = f"signed by {found.signer}" if found.signer else "not signed"
     row = "hidden" if found.row is None else _values(found.columns or (), found.row)
@@ -97,6 +94,18 @@ def proof_report(found: Proven, *, known: bool = True) -> Report:
             "(--expect), or its signer (--public-key)"
         )
     return Report((text, records) if inputs else (text,), data, records)
+
+
+def _source_row(shown: Record | Place | None) -> tuple[str, str]:
+    """What names a source row, and the row."""
+    match shown:
+        case None:
+            return "hidden", ""
+        case Record(columns, text):
+            return ", ".join(columns), _values(columns, text)
+        case Place(uri, row, modified, digest):
+            file = f"SHA-256 {digest}" if modified is None else f"modified {moment(modified)}"
+            return "by its place", f"row {row} of {uri}, {file}"
 
 
 def _values(columns: Sequence[str], record: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,19 @@ def count(number: int, noun: str) -> str:
     ('1 row', '7,102 rows')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def moment(milliseconds: int) -> str:
+    """A time that is given as milliseconds since 1970.
+
+    >>> moment(1_700_000_000_250), moment(10**30)
+    ('2023-11-14 22:13:20.250 UTC', '1000000000000000000000000000000 ms')
+    """
+    try:
+        found = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return f"{found.isoformat(sep=' ', timespec='milliseconds')} UTC"
 
 
 def size(number: int) -> str:
