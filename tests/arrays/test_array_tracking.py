@@ -4,8 +4,10 @@ import copy
 import math
 import pickle
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -432,6 +434,28 @@ def test_which_of_two_was_taken(cells: int) -> None:
             assert np.array_equal(
                 found.backward(..., "contributing")[name][0], np.flatnonzero(taken)
             )
+
+
+def test_numpy_is_itself_again_and_stays_a_module() -> None:
+    """Also for who pickles it or changes a name of it meanwhile, and in other threads."""
+    before, kind, seen = dict(vars(np)), type(np), []
+
+    @wa.track
+    def f(x: Any) -> Any:
+        seen.append((np.full is before["full"], isinstance(np, ModuleType), "full" in dir(np)))
+        seen.append(pickle.loads(cloudpickle.dumps(np)) is np)
+        with ThreadPoolExecutor(1) as other:
+            seen.append(type(other.submit(lambda: np.asarray(X)).result()) is np.ndarray)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(np, "full", None)
+            assert vars(np)["full"] is None
+        assert not hasattr(np, "no_such_name")
+        return x + np.zeros_like(x)
+
+    f(X)
+    assert seen == [(False, True, True), True, True]
+    assert (type(np), np.full) == (kind, before["full"])
+    assert dict(vars(np)).keys() == before.keys()
 
 
 def test_functions_that_raise() -> None:

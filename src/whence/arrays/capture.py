@@ -145,8 +145,8 @@ class TrackedFunction:
         self.last: Any = None
         package = (getattr(function, "__module__", None) or "").partition(".")[0]
         self._packages = frozenset({package, *follow}) - {"numpy", ""}
-        self._names, self._rest = _parameters(function)
-        self._named = len(self._names)
+        self.names, self._rest = _parameters(function)
+        self._named = len(self.names)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what the last call recorded: that can be large, and belongs to this process."""
@@ -200,7 +200,7 @@ class TrackedFunction:
 
     def name_arguments(self, args: Any) -> list[str]:
         """A name for every positional argument; there may be more names."""
-        names = self._names
+        names = self.names
         while len(names) < len(args):
             names.append(f"{self._rest}[{len(names) - self._named}]")
         return names
@@ -219,8 +219,8 @@ class Call(Session):
     untracked: tuple[str, ...] = ()
 
     def __init__(self, function: TrackedFunction) -> None:
-        Session.__init__(self, False, function._packages)
-        self.function = function
+        self.function, self.packages = function, function._packages
+        self.held, self.aliases, self.views, self.left, self.steering = {}, {}, [], [], []
         self.inputs: dict[str, Array] = {}
         self.shapes: dict[str, Shape] = {}
         self.results: list[Any] = []
@@ -229,7 +229,10 @@ class Call(Session):
     def admit(self, args: tuple[Any, ...]) -> list[Any]:
         """Arguments with tracked arrays in place of arrays."""
         own: list[Any] = []
-        for value, name in zip(args, self.function.name_arguments(args)):  # noqa: B905 more names
+        names = self.function.names
+        if len(names) < len(args):
+            names = self.function.name_arguments(args)
+        for value, name in zip(args, names):  # noqa: B905 more names
             if type(value) in _PLAIN:
                 self.inputs[name] = value
                 shape = self.shapes[name] = value.shape
@@ -293,7 +296,7 @@ class Call(Session):
                     return result
                 kept = Edge(node, partial(identity, node.shape), doubt=KEPT)
                 node = Node(node.shape, [kept], "kept")
-            data = bare(result)
+            data = bare(result) if result.scalar_ else result.data_
             self._answer(data, node, path)
             return data
         if kind is list or (isinstance(result, tuple) and not hasattr(result, "_fields")):

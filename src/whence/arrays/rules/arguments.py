@@ -70,9 +70,12 @@ def _named(names: Sequence[str], args: Sequence[Any]) -> list[tuple[str, Any]]:
 def settled(rule: FunctionRule, names: tuple[str, ...]) -> FunctionRule:
     """A rule that gets its arguments settled; `names` are those of positional parameters."""
     watched = tuple(_UNSETTLED if name in OPTIONS else _SEQUENCES for name in names)
+    of_array = bool(names) and names[0] not in OPTIONS
 
     @wraps(rule)
     def call(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+        if of_array and not kwargs and len(args) == 1 and type(args[0]) is TrackedArray:
+            return rule(session, func, args, kwargs)  # the common case
         for value, kinds in zip(args, watched):  # noqa: B905 what is beyond is looked at below
             if type(value) in kinds:
                 break

@@ -282,7 +282,7 @@ def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
     if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
-        result, node = func(raw(array)), array.node_
+        result, node = func(raw(array) if array.scalar_ else array.data_), array.node_
         if type(result) is not np.ndarray:
             edges = [same_cells(array, shape_of(result))]
             return finish(session, result, edges, func.__name__, args)
