@@ -110,6 +110,27 @@ def test_joins_and_unions(data: Any, outer: Any, middle: Any, inner: Any) -> Non
     other = data.draw(any_form(outer, middle))
     both = union([first, other], outer, middle)
     assert np.array_equal(matrix(both), matrix(first) | matrix(other))
+    third = data.draw(any_form(outer, middle))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.arrays.compose._WIDE", 0)  # as boxes of many pairs are united
+        united = union([other, third, first], outer, middle)
+    assert np.array_equal(matrix(united), matrix(both) | matrix(third))
+
+
+def test_pairs_that_others_hold_go() -> None:
+    """Each cell comes from all of its row, whatever it also comes from."""
+
+    def softmax(x: Any) -> Any:
+        powers = np.exp(x - x.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def normed(x: Any) -> Any:
+        return (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+
+    for shape in ((4, 6), (300, 500)):
+        x = np.random.default_rng(3).random(shape)
+        wanted = f"[0, {shape[0] - 1}], [0, {shape[1] - 1}] ← 0 (b1), [0, {shape[1] - 1}]"
+        assert tracked_rows(softmax, x) == tracked_rows(normed, x) == [wanted]
 
 
 def tracked_rows(function: Any, *arrays: Any) -> list[str]:

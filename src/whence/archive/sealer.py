@@ -187,16 +187,15 @@ class Sealer:
     def folder(self) -> tuple[str, str]:
         """Id and absolute folder for something that sealing writes; the one before is complete."""
         for before in self._issued[-1:]:
-            self._digests.begin(self._contents(before))
+            self._digests.begin(path for _, path in self._contents(layout.folder(before)))
         dataset = layout.new_dataset_id(self.id, len(self._issued))
         self._issued.append(dataset)
         return dataset, layout.join(self.archive.location, layout.folder(dataset))
 
-    def _contents(self, dataset: str) -> list[str]:
-        """The files in the folder of a dataset of this archive."""
-        found = self._storage.files(layout.folder(dataset))
-        top = layout.join(self.archive.location, layout.folder(dataset))
-        return [layout.join(top, name) for name, _, _ in found]
+    def _contents(self, folder: str) -> list[tuple[str, str]]:
+        """Name and path of the files in a folder of this archive."""
+        top = layout.join(self.archive.location, folder)
+        return [(name, layout.join(top, name)) for name, _, _ in self._storage.files(folder)]
 
     # --- Committing -------------------------------------------------------------------------
 
@@ -323,9 +322,7 @@ class Sealer:
 
     def listed(self, dataset: Dataset) -> list[Any]:
         """Every file in a dataset's folder, with size and digest."""
-        found = self._storage.files(dataset.location)
-        top = self.archive.path(dataset)
-        return [[name, *self.digest(layout.join(top, name))] for name, _, _ in found]
+        return [[name, *self.digest(path)] for name, path in self._contents(dataset.location)]
 
 
 def new_ledger(connection: Connection, chain: Sequence[SealRow]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from whence.arrays.query import backward, uneven
 from whence.errors import ArrayError
 
 _WIDE = 1 << 20  # pairs from which boxes are not listed to be united with listed ones
+_LOOKED_AT = 1 << 27  # so many times a pair is held against a row of boxes
 
 
 def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
@@ -55,8 +56,10 @@ def union(forms: Sequence[Form], out_shape: Shape, in_shape: Shape) -> Form:
             return whole.take(every[:1])
         return merge_neighbours(whole.take(distinct_rows(table)))
     if sum(count_pairs(f) for f in symbolic) > _WIDE:
-        cells = [f if isinstance(f, Boxes) else _cell_boxes(f) for f in some]
-        return union(cells, out_shape, in_shape)
+        wide = union(symbolic, out_shape, in_shape)
+        assert isinstance(wide, Boxes)
+        listed = [_outside(expand(f), wide) for f in some if not isinstance(f, Boxes)]
+        return union([wide, *map(_cell_boxes, listed)], out_shape, in_shape)
     listed = [expand(f) for f in some]
     out = np.concatenate([p.out for p in listed])
     inp = np.concatenate([p.inp for p in listed])
@@ -72,18 +75,40 @@ def _all_from_all(form: Boxes) -> NDArray[np.bool_]:
     return found
 
 
-def _cell_boxes(form: Form) -> Boxes:
+def _outside(listed: Pairs, form: Boxes) -> Pairs:
+    """The pairs that boxes do not hold, if that can be told in good time."""
+    if len(form) * len(listed.out) > _LOOKED_AT:
+        return listed
+    out = np.unravel_index(listed.out, form.out_shape) if form.out_shape else ()
+    inp = np.unravel_index(listed.inp, form.in_shape) if form.in_shape else ()
+    outside = np.ones(len(listed.out), dtype=bool)
+    for row in range(len(form)):
+        held = np.ones(len(outside), dtype=bool)
+        for at, low, high in zip(out, form.out_lo[row], form.out_hi[row], strict=True):
+            held &= (at >= low) & (at <= high)
+        for axis, at in enumerate(inp):
+            ref = int(form.ref[row, axis])
+            place = out[ref] if ref >= 0 else 0
+            held &= at >= form.lo[row, axis] + form.lo_k[row, axis] * place
+            held &= at <= form.hi[row, axis] + form.hi_k[row, axis] * place
+        outside &= ~held
+    return Pairs(form.out_shape, form.in_shape, listed.out[outside], listed.inp[outside])
+
+
+def _cell_boxes(listed: Pairs) -> Boxes:
     """A box of one cell for each pair."""
-    listed = expand(form)
-    out = np.stack(np.unravel_index(listed.out, form.out_shape or (1,)), axis=1)
-    inp = np.stack(np.unravel_index(listed.inp, form.in_shape or (1,)), axis=1)
-    out, inp = out[:, : len(form.out_shape)], inp[:, : len(form.in_shape)]
+    shapes = listed.out_shape, listed.in_shape
+    out = np.stack(np.unravel_index(listed.out, shapes[0] or (1,)), axis=1)[:, : len(shapes[0])]
+    inp = np.stack(np.unravel_index(listed.inp, shapes[1] or (1,)), axis=1)[:, : len(shapes[1])]
     zero = np.zeros_like(inp)
-    return Boxes(form.out_shape, form.in_shape, out, out, zero - 1, inp, zero, inp, zero)
+    return Boxes(*shapes, out, out, zero - 1, inp, zero, inp, zero)
 
 
 def merge_neighbours(form: Boxes) -> Boxes:
-    """Unite rows of one output box whose intervals touch or overlap on one input axis."""
+    """Unite rows of one output box whose intervals touch or overlap on one input axis.
+
+    A row whose pairs are all in another one goes.
+    """
     if not 1 < len(form) <= 256:
         return form
     rows = _as_rows(form)
@@ -116,6 +141,9 @@ def _as_rows(form: Boxes) -> list[Row]:
 
 
 def _unite(one: Row, two: Row) -> Row | None:
+    for row, other in ((one, two), (two, one)):
+        if _holds(row, other):
+            return row
     if one[0] != two[0]:
         return None
     differing = [i for i, (p, q) in enumerate(zip(one[1], two[1], strict=True)) if p != q]
@@ -129,6 +157,33 @@ def _unite(one: Row, two: Row) -> Row | None:
     merged = list(one[1])
     merged[differing[0]] = p._replace(lo=min(p.lo, q.lo), hi=max(p.hi, q.hi))
     return one[0], merged
+
+
+def _holds(one: Row, two: Row) -> bool:
+    """Whether every pair of one row is a pair of another; an answer of no may be too cautious."""
+    for (low, high), (start, stop) in zip(one[0], two[0], strict=True):
+        if low > start or high < stop:
+            return False
+    for p, q in zip(one[1], two[1], strict=True):
+        if _greatest((p.lo, p.lo_k, p.ref), (q.lo, q.lo_k, q.ref), two[0]) > 0:
+            return False
+        if _greatest((q.hi, q.hi_k, q.ref), (p.hi, p.hi_k, p.ref), two[0]) > 0:
+            return False
+    return True
+
+
+def _greatest(
+    end: tuple[int, int, int], other: tuple[int, int, int], box: list[tuple[int, int]]
+) -> int:
+    """The most by which one end, linear in an output axis, lies beyond another one."""
+    (base, factor, ref), (other_base, other_factor, other_ref) = end, other
+    if ref == other_ref:
+        factor, other_factor = factor - other_factor, 0
+    most = base - other_base
+    for slope, axis in ((factor, ref), (-other_factor, other_ref)):
+        if slope:
+            most += max(slope * position for position in box[axis])
+    return most
 
 
 def compose(first: Form, second: Form) -> Form:
