@@ -119,6 +119,9 @@ ANNOTATED = {
 }  # fmt: skip
 
 CHANGED = {
+    "imag of real": (lambda x: np.imag(x) + x.imag, TABLE),
+    "iscomplex": (np.iscomplex, TABLE),
+    "isreal": (np.isreal, LINE.astype(int)),
     "sum where": (lambda x: np.sum(x, axis=1, where=np.tri(4, 6) > 0), TABLE),
     "gradient": (lambda x: np.gradient(x), LINE),
     "gradient spaced": (lambda x: np.gradient(x, 0.5, axis=1), TABLE),

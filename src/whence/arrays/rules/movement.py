@@ -279,6 +279,9 @@ def real_if_close(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return finish(session, result, edges, func.__name__, args)
 
 
+_OF_COMPLEX = frozenset({np.imag, np.iscomplex, np.isreal})
+
+
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
     if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
@@ -290,7 +293,9 @@ def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
             return array
         each = EachCell(result.shape, (node,), func.__name__, node.loose)
         made = TrackedArray(result, each, session)
-        if result.base is not None:
+        if func in _OF_COMPLEX and array.data_.dtype.kind not in "cO":
+            each.operands = ()  # real numbers all have the same, whatever their values
+        elif result.base is not None:
             session.link(array, made)
         return made
     bound = bind(func, args, kwargs)
