@@ -164,6 +164,12 @@ class Tables:
         self.run(f"CREATE TEMP TABLE {name} AS {sql}", dataset)
         return name
 
+    def view(self, stem: str, sql: str) -> str:
+        """A name for a query over tables, computed where it is used, as far as it is."""
+        name = self.fresh(stem)
+        self.run(f"CREATE TEMP VIEW {name} AS {sql}")
+        return name
+
     def literal(self, stem: str, rows: list[Any], more: Mapping[str, str]) -> str:
         """A temporary table of rows of plain values, in order; `more` columns are given as SQL."""
         items = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in more.items())

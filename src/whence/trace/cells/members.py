@@ -52,16 +52,21 @@ class MemberTables:
         return Scope(table, shape.element, scopes, chosen=chosen)
 
     def listed(self, scope: Scope, shape: Members) -> str:
-        """The members in lists: their own number, that of the group's row, and their place."""
+        """The members in lists: their own number, that of the group's row, and their place.
+
+        Of long lists few members may be asked for, so what is packed is taken apart when it is.
+        """
         extra = [*shape.flags, *(c.field for c in shape.collected if c.field)]
         columns = member_columns(shape, [*slots(shape.element), *extra])
         slot = quoted(shape.slot)
-        return self._tables.table(
-            "members",
-            f"SELECT row_number() OVER () AS {ROW}, parent, place, {', '.join(columns)} FROM ("
+        packed = self._tables.table(
+            "packed",
+            f"SELECT row_number() OVER () AS {ROW}, parent, place, m FROM ("
             f"SELECT {ROW} AS parent, generate_subscripts({slot}, 1) - 1 AS place, "
             f"unnest({slot}) AS m FROM {scope.table})",
         )
+        told = ", ".join((ROW, "parent", "place", *columns))
+        return self._tables.view("members", f"SELECT {told} FROM {packed}")
 
     def spread(self, mark: Mark, members: str) -> Mark:
         """The mark for every member of the groups that it was about."""
