@@ -213,6 +213,22 @@ ALIKE: list[Program] = [
     lambda x, y, i: (x == "q", x != "q", x == None),  # noqa: E711
     lambda x, y, i: x.astype([("p", float)]) == y.astype([("p", float)]),
     lambda x, y, i: x < "q",
+    # arrays of lists
+    lambda x, y, i: np.array([x[0], "a", None, True, 2], dtype=object),
+    lambda x, y, i: np.asarray([[x[0], "a"], [1, y[1]]], object),
+    lambda x, y, i: np.array([x, [1, 2, 3, 4, 5, 6]], dtype=object),
+    lambda x, y, i: np.array([x, [1, 2]], dtype=object),
+    lambda x, y, i: np.array([x, [1, 2]]),
+    lambda x, y, i: (np.array([i[0], 2**63]), np.array([x[0], 2**70]), np.array([i[0], "12"], int)),
+    lambda x, y, i: np.array([i[0], 300], dtype=np.uint8),
+    lambda x, y, i: np.array([i.astype("m8[s]")[0], 1.0]),
+    lambda x, y, i: np.array([(x[0], i[0]), (1.5, 2)], dtype=[("a", float), ("b", int)]),
+    lambda x, y, i: (
+        np.array([x[0]], ndmin=3),
+        np.array([[x[:2]], [y[:2]]]),
+        np.array([[], x[:0]]),
+    ),
+    lambda x, y, i: np.append(x, [y[0], "a"]),
     # functions without a rule
     lambda x, y, i: np.unique_counts(i).counts,
     lambda x, y, i: np.cumsum(x.mean(), axis=0),
@@ -317,6 +333,9 @@ def masked_by_the_target(x: Any) -> Any:
 CELLS: list[tuple[Callable[[Any], Any], list[list[int]]]] = [
     (lambda x: running_total(x, None, None), [list(range(k + 1)) for k in range(6)]),
     (lambda x: np.array([x[0].item() + x[1].item(), round(x[2], 1)]), [[0, 1], [2]]),
+    (lambda x: np.array([(x[0], x[1]), (1, x[5])], "f,f"), [[0, 1], [5]]),
+    (lambda x: np.array([x[3], "a", x[:2].sum()], object), [[3], [], [0, 1]]),
+    (lambda x: np.array([x[2:4], [1, 2]], object).reshape(-1), [[2], [3], [], []]),
     (lambda x: x.compress(x > 1), [[0], [2], [3]]),
     (lambda x: np.clip(x, x[5], 2.5), [[], [1], [2], [], [5], [5]]),
     (lambda x: np.clip(x, 0, None), [[0], [1], [2], [3], [], [5]]),

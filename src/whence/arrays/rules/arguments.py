@@ -8,16 +8,21 @@ that is made while the rule runs.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import numpy as np
+from numpy import array as _array  # itself, also while a tracked call runs
 
-from whence.arrays.graph import Node
+from whence.arrays.cells import Shape
+from whence.arrays.forms import Form, follow, reshaped, separable, whole
+from whence.arrays.graph import Edge, Node
+from whence.arrays.rules.base import all_cells, finish
 from whence.arrays.session import Session
-from whence.arrays.tracked import FunctionRule, TrackedArray, tracked_in
+from whence.arrays.tracked import FunctionRule, TrackedArray, raw, tracked_in
 
 _OPTIONS = (
     "axes axis axis1 axis2 axisa axisb axisc casting compute_uv copy deg density destination "
@@ -129,7 +134,46 @@ def as_array(value: Any) -> Any:
 
 def stacked(items: Any) -> Any:
     """A list of arrays and numbers, as np.array sees it: one array with a new first axis."""
-    return np.stack([as_array(item) for item in items])
+    return of_list(tracked_in(items)[0].session_, _array(raw(items)), items, "array")
+
+
+def of_list(session: Session, made: Any, items: Any, op: str) -> Any:
+    """What NumPy made of a list that holds tracked values, as a tracked array."""
+    return finish(session, made, _item_edges(items, made.shape), op, (items,))
+
+
+def _item_edges(items: Any, shape: Shape) -> list[Edge]:
+    """Edges from the tracked values in a list to the cells that were made of its items."""
+    try:
+        shadow = _shadow(items)
+    except ValueError:  # lists of different lengths: they are cells themselves
+        shadow = None
+    if shadow is not None:
+        told = shadow.data_.shape
+        if told == shape:
+            return list(shadow.node_.edges)
+        if told[: len(shape)] == shape:  # the last items are fields of one cell
+            return [Edge(shadow.node_, partial(_of_lines, shape, told))]
+        if math.prod(told) == math.prod(shape):  # ndmin
+            return [Edge(shadow.node_, partial(reshaped, shape, told))]
+    doubt = "a list whose items are not all cells of one array"
+    return [all_cells(value, shape, doubt=doubt) for value in tracked_in(items)]
+
+
+def _shadow(value: Any) -> Any:
+    """An array without values, but with the shape and the nodes of what is in a list."""
+    if type(value) is TrackedArray:
+        return TrackedArray(np.broadcast_to(False, value.data_.shape), value.node_, value.session_)
+    if type(value) in _SEQUENCES and tracked_in(value):
+        return np.stack([_shadow(item) for item in value])
+    return np.broadcast_to(False, np.shape(value))
+
+
+def _of_lines(out_shape: Shape, in_shape: Shape) -> Form:
+    """Each cell from all cells along the last axes."""
+    along = len(out_shape)
+    maps = [follow(axis, size) for axis, size in enumerate(out_shape)]
+    return separable(out_shape, in_shape, maps + [whole(size) for size in in_shape[along:]])
 
 
 def own(value: Any) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge
-from whence.arrays.rules.arguments import parameters, settled, stacked
+from whence.arrays.rules.arguments import of_list, parameters, settled
 from whence.arrays.rules.base import finish, same_cells
 from whence.arrays.rules.flat import Flat
 from whence.arrays.session import Session
@@ -64,8 +64,7 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
         if args and type(args[0]) is TrackedArray:
             return _same_cells(original, args, kwargs)
         if args and type(args[0]) in (list, tuple) and tracked_in(args[0]):
-            nested = stacked(args[0])
-            return _same_cells(original, (nested, *args[1:]), kwargs)
+            return _of_list(original, args, kwargs)
         return original(*args, **kwargs)
 
     return convert
@@ -81,6 +80,17 @@ def _taken_out(value: Any) -> Any:
     from whence.arrays.frames.column import unwrapped
 
     return unwrapped(value)
+
+
+def _of_list(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    found = tracked_in(args[0])
+    session = found[0].session_
+    try:
+        result = original(*raw(args), **raw(kwargs))
+    except Exception as error:
+        session.raised(error, found)
+        raise
+    return of_list(session, result, args[0], original.__name__)
 
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
