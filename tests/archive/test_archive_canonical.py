@@ -4,7 +4,7 @@ import hashlib
 import math
 import struct
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import duckdb
@@ -27,6 +27,8 @@ STRUCT = {
     ],
 }
 MAP_TYPE = pa.map_(pa.string(), pa.float64())
+WIDE = Context(prec=38)
+NAMES = ("x0", "x1", "x", "key", "value", "concat")  # as SQL may name what it works with
 
 # Spark's type, Arrow's type, values.
 TYPES: dict[str, tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = {
@@ -43,6 +45,11 @@ TYPES: dict[str, tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = {
         "decimal(15,2)",
         pa.decimal128(15, 2),
         st.decimals(-(10**13) + 1, 10**13 - 1, places=2, allow_nan=False),
+    ),
+    "wide": (
+        "decimal(38,4)",
+        pa.decimal128(38, 4),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(n).scaleb(-4, WIDE)),
     ),
     "rate": ("decimal(4,4)", pa.decimal128(4, 4), st.decimals("-0.9999", "0.9999", places=4)),
     "whole": ("decimal(20,0)", pa.decimal128(20, 0), st.integers(-(10**19), 10**19).map(Decimal)),
@@ -203,18 +210,31 @@ def test_other_types_are_refused(kind: Any) -> None:
 def test_python_and_duckdb_agree(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=4))
     size = data.draw(st.integers(1, 4))
+    own = data.draw(st.permutations(NAMES))
     columns = []
     for position, name in enumerate(names):
         kind, arrow, values = TYPES[name]
         drawn = data.draw(st.lists(st.none() | values, min_size=size, max_size=size))
-        columns.append((f"c{position}", pa.array(drawn, arrow), kind))
+        columns.append((own[position], pa.array(drawn, arrow), kind))
     rows = pa.table({name: array for name, array, _ in columns})
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'Asia/Tokyo'")
     connection.register("rows", rows)
-    sql = row_sql([(name, name, kind) for name, _, kind in columns], "duckdb")
+    sql = row_sql([(name, f'"{name}"', kind) for name, _, kind in columns], "duckdb")
     found = connection.execute(f"SELECT {sql} FROM rows").fetchall()
     assert [row.encode() for (row,) in found] == encode_rows(columns)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_the_first_and_last_times(zone: str | None) -> None:
+    """DuckDB takes them for infinite."""
+    ends = [2**63 - 1, -(2**63) + 1, 0, None]
+    times = pa.array(ends, pa.int64()).cast(pa.timestamp("us", zone))
+    connection = duckdb.connect()
+    connection.register("t", pa.table({"v": times}))
+    kind = "timestamp_ntz" if zone is None else "timestamp"
+    found = connection.execute(f"SELECT {row_sql([('v', 'v', kind)], 'duckdb')} FROM t").fetchall()
+    assert [row.encode() for (row,) in found] == encode_rows([("v", times, kind)])
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))

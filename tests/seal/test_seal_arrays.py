@@ -32,6 +32,11 @@ def from_the_one_before(v: Any) -> Any:
     return v - np.roll(v, 1)
 
 
+@whence.arrays.track
+def added(v: Any, w: Any) -> Any:
+    return v + w
+
+
 def centred(frame: pd.DataFrame) -> pd.DataFrame:
     made = from_the_one_before(frame["v"].to_numpy())
     return pd.DataFrame({"id": frame["id"].to_numpy(), "c": made})
@@ -75,6 +80,32 @@ def test_what_was_called_is_part_of_the_token(levels: Any, tmp_path: Path) -> No
 @pytest.mark.full
 def test_a_followed_function_is_sealed(levels: Any, tmp_path: Path) -> None:
     frame = levels.groupBy("k").applyInPandas(centred, "id long, c double")
+    run = whence.capture(frame, archive=tmp_path / "archive", seal=True)
+    assert leaves(run) == traced(run)
+    assert run.archive.sealed.verify(tokens=True).findings == []
+
+
+def test_a_function_of_arrays_of_two_runs_is_sealed(levels: Any, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    one, two = (
+        whence.capture(levels.where(rows).orderBy("id"), name=rows, archive=archive)
+        for rows in ("id < 4", "id >= 4")
+    )
+    run = whence.capture_arrays(lambda v, w: {"s": v + w[::-1]}, one.array("v"), two.array("v"))
+    run.seal()
+    assert leaves(run) == traced(run) == {"levels": set(range(8))}
+    shown = whence.verify_proof(run.prove("s = 4.0"))
+    assert len(shown.inputs) == 2
+    assert whence.open(archive).sealed.verify(tokens=True).findings == []
+
+
+@pytest.mark.full
+def test_a_followed_function_of_two_groups_is_sealed(levels: Any, tmp_path: Path) -> None:
+    def sums(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame({"s": added(left["v"].to_numpy(), right["v"].to_numpy())})
+
+    sides = [levels.where(rows).groupBy("k") for rows in ("id < 4", "id >= 4")]
+    frame = sides[0].cogroup(sides[1]).applyInPandas(sums, "s double")
     run = whence.capture(frame, archive=tmp_path / "archive", seal=True)
     assert leaves(run) == traced(run)
     assert run.archive.sealed.verify(tokens=True).findings == []

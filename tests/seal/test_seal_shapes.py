@@ -8,7 +8,8 @@ import pytest
 from seal_kit import SHAPES, Vault, edges, tokens, use_sources, write_sources
 
 import whence
-from whence.archive.proof import Place
+from whence.algebra.canonical import struct_header
+from whence.archive.proof import Place, Record
 from whence.errors import ArchiveError, EngineError, SelectionError
 from whence.present.sealed import proof_report
 
@@ -156,6 +157,58 @@ def test_what_names_a_source_row(spark: Any, tmp_path: Path, scheme: str, source
     assert ("two" in place.uri, place.digest is None) == (True, scheme == "origin")
     ((_, told),) = proof_report(shown).records.rows
     assert told.startswith(f"row {place.row} of {place.uri}, ")
+
+
+@pytest.mark.parametrize(("scheme", "files"), [("value", 1), ("value", 2), ("origin", 2)])
+def test_columns_that_are_called_as_sql_calls_its_own(
+    spark: Any, tmp_path: Path, scheme: str, files: int
+) -> None:
+    """Fields of a struct are not taken for columns of a table of its name, nor the other way."""
+    names = ("r", "x", "y", "h", "u", "__whence_record", "read_parquet")
+    structs = ", ".join(f"named_struct('id', id * 10, 'f', 7) AS {name}" for name in names)
+    others = "id AS __start, X'00' AS __prefix, id AS __slot, array(named_struct('id', id)) AS x0"
+    frame = spark.sql(f"SELECT id, {structs}, {others} FROM range(4)").repartition(files)
+    frame.write.parquet(str(tmp_path / "t"))
+    read = spark.read.parquet(str(tmp_path / "t"))
+    run = whence.capture(read.where("id > 1"), name="n", archive=tmp_path / "a", mode="eager")
+    run.seal(scheme=scheme)
+    archive = whence.open(tmp_path / "a")
+    assert archive.sealed.verify(tokens=True).findings == []
+    shown = whence.verify_proof(archive.run("n").prove("id = 3"))
+    assert shown.row is not None
+    assert shown.row.count("i30;i7;") == len(names)
+    assert shown.row.endswith("i3;x00;i3;a1:" + struct_header(["id"]) + "i3;")
+    if scheme == "value":
+        (record,) = shown.inputs
+        assert isinstance(record, Record)
+        assert record.text == shown.row
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM few WHERE g IN (SELECT g FROM many)",
+        "SELECT g, count(*) AS n FROM many GROUP BY g HAVING sum(id) = 3",
+        "SELECT id, sum(id) OVER (PARTITION BY g % 10 ORDER BY id) AS s FROM many WHERE g % 10 = 1",
+    ],
+)
+def test_modes_store_the_same_nodes(spark: Any, tmp_path: Path, query: str) -> None:
+    """Members of groups that no row of the output has are hashed, perhaps, and not stored."""
+    for name, rows in (("few", 1), ("many", 60)):
+        spark.range(rows).selectExpr("id", "id AS g").coalesce(1).write.parquet(
+            str(tmp_path / name)
+        )
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    stored = []
+    for mode in ("eager", "auto", "lazy"):
+        place = tmp_path / mode
+        run = whence.capture(spark.sql(query), name="q", archive=place, mode=mode, seal=True)  # type: ignore[arg-type]
+        archive = whence.open(place)
+        assert archive.sealed.verify(tokens=True).findings == []
+        behind = {node.id for node, _ in archive.sealed.closure(run.nodes())}
+        assert {node.id for node in archive.sealed.find(limit=10**9)} == behind
+        stored.append(sorted(tokens(archive)))
+    assert stored[0] == stored[1] == stored[2]
 
 
 def test_one_file_read_with_other_columns(spark: Any, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ CHUNK = 1024
 NULL = "n;"
 INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _SHORT_SCALE = 4
+_MOST_DIGITS = 38
 _TEXTS = ("string", "varchar", "char")
 
 
@@ -176,6 +177,12 @@ _SPARK = {
         "CAST(CAST(extract(YEAR FROM {x}) AS BIGINT) * 12 + extract(MONTH FROM {x}) AS STRING)",
     ),
 }
+# The last and the first times that Spark has are infinite to DuckDB, which has no number for them.
+_MICROSECONDS = (
+    "CASE WHEN isinf({x}) THEN CASE WHEN {x} > TIMESTAMP '1970-01-01' "
+    "THEN '9223372036854775807' ELSE '-9223372036854775807' END "
+    "ELSE CAST(epoch_us({x}) AS VARCHAR) END"
+)
 _DUCKDB = {
     "integer": ("i", "CAST({x} AS VARCHAR)"),
     "float": (
@@ -187,8 +194,8 @@ _DUCKDB = {
     ),
     "binary": ("x", "hex({x})"),
     "date": ("D", "CAST({x} - DATE '1970-01-01' AS VARCHAR)"),
-    "timestamp": ("t", "CAST(epoch_us({x}) AS VARCHAR)"),
-    "timestamp_ntz": ("w", "CAST(epoch_us({x}) AS VARCHAR)"),
+    "timestamp": ("t", _MICROSECONDS),
+    "timestamp_ntz": ("w", _MICROSECONDS),
     "day_interval": ("u", "CAST({x} AS VARCHAR)"),
     "month_interval": ("y", "CAST({x} AS VARCHAR)"),
 }
@@ -261,7 +268,7 @@ class _Writer:
         if precision == scale:  # DuckDB writes no zero before the point then
             sign = f"CASE WHEN {x} < 0 THEN '-0' ELSE '0' END"
             text = f"{sign} || ltrim({text}, '-')"
-        if scale > _SHORT_SCALE:
+        if scale > _SHORT_SCALE or precision == _MOST_DIGITS:  # rounded up, it might not fit
             return f"rtrim(rtrim({text}, '0'), '.')"
         # Five times as fast: the shortest scale that has the same value.
         shorter = (f"CAST({x} AS DECIMAL({precision}, {digits}))" for digits in range(scale))
@@ -269,7 +276,7 @@ class _Writer:
         return f"CASE {' '.join(cases)} ELSE {text} END"
 
     def _nested(self, x: str, kind: Any, family: str, column: str, depth: int) -> str:
-        item = f"x{depth}"
+        item = f"__whence_x{depth}"  # a column of that name would be taken for it
         if family == "struct":
             fields = [
                 self.value(f"{x}.{self._name(f['name'])}", f["type"], column, depth)

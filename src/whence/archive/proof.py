@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -82,9 +83,9 @@ def verify_proof(text: str, *, public_key: str | None = None, expect: str | None
         raise ProofError("this is not a proof: it is nested too deeply") from None
 
 
-def _int(value: Any) -> int:
-    """A whole number that is not negative; true, 1.0 and the like are none."""
-    if type(value) is not int or value < 0:
+def _int(value: Any, least: float = 0) -> int:
+    """A whole number, not negative if not told otherwise; true, 1.0 and the like are none."""
+    if type(value) is not int or value < least:
         raise ProofError(f"{value!r} was found where a number was expected")
     return value
 
@@ -260,7 +261,7 @@ def _source(node: Any, bits: int) -> bytes:
         return hidden if shown is None else tokens.value(shown.encode())
     if "modified" in node:
         uri, modified, row = _fields(node, "uri", "modified", "row")
-        return tokens.origin(_text(uri), _int(modified), _int(row))
+        return tokens.origin(_text(uri), _int(modified, -math.inf), _int(row))
     uri, digest, row = _fields(node, "uri", "digest", "row")
     return tokens.content(_text(uri), _text(digest), _int(row))
 

@@ -15,7 +15,7 @@ from whence.archive.seal import Seal, section_leaves
 from whence.errors import ArchiveError, SelectionError, SourceError
 from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
-from whence.trace.tables import LOCATOR, Tables, check_source, local, quoted, text
+from whence.trace.tables import LOCATOR, RECORD, Tables, check_source, local, quoted, text
 
 SOURCE_HASH = "sha256('S' || b)"
 """SQL: the full hash of a source row by value, in hexadecimal, from its canonical bytes."""
@@ -29,7 +29,7 @@ def record_names(dataset: Dataset) -> list[str]:
 def record_texts(tables: Tables, dataset: Dataset) -> str:
     """SQL: locator and canonical bytes (`b`, as text) of a dataset's rows."""
     found = record_columns(dataset.schema, dataset.properties)
-    columns = [(name, quoted(stored), kind) for name, stored, kind in found]
+    columns = [(name, f"{RECORD}.{quoted(stored)}", kind) for name, stored, kind in found]
     return tables.rows(dataset, [f"{row_sql(columns, 'duckdb')} AS b"])
 
 

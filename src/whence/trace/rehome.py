@@ -16,9 +16,9 @@ from whence.archive.model import LEAF_KINDS
 from whence.archive.sealer import Sealer
 from whence.errors import WhenceError
 from whence.trace.ptable import PTable
-from whence.trace.seal.formulas import ROW, Formulas, placed
+from whence.trace.seal.formulas import ROW, START, Formulas, placed
 from whence.trace.seal.settings import FileRange, file_ranges
-from whence.trace.tables import Tables, check_source
+from whence.trace.tables import RECORD, Tables, check_source
 
 _FORMULAS = Formulas("duckdb")
 
@@ -112,7 +112,7 @@ def _hashes(tables: Tables, table: PTable, dataset: Dataset, ranges: Sequence[Fi
     scheme = table.settings.scheme
     full = _FORMULAS.source_row(dataset, scheme)
     rows = placed(f"({tables.rows(dataset)})", ranges, scheme)
-    return f"SELECT {full} AS f, __start + {ROW} AS i FROM ({rows}) AS r"
+    return f"SELECT {full} AS f, {START} + {ROW} AS i FROM ({rows}) AS {RECORD}"
 
 
 def _is_as_it_was(dataset: Dataset) -> bool:

@@ -19,6 +19,8 @@ from whence.errors import ArchiveError, SourceChangedError, SourceError
 
 LOCATOR = "__whence_locator"
 FILE = "__whence_file"
+RECORD = "__whence_record"
+"""What rows are called where their columns are read: a name without it might be that of a table."""
 _FEW = 1000
 
 
@@ -215,7 +217,7 @@ class Tables:
                 for path, file in zip(paths, files, strict=True)
             )
             locator = f"(CASE {FILE} {cases} END + file_row_number)"
-        scan = f"read_parquet([{listed}], {_options(dataset)})"
+        scan = f"read_parquet([{listed}], {_options(dataset)}) AS {RECORD}"
         condition = f" WHERE {where}" if where else ""
         return f"SELECT {items}, {locator} AS {LOCATOR} FROM {scan}{condition}"
 
@@ -238,7 +240,7 @@ class Tables:
             f"r AS {LOCATOR} FROM range({bounds['rows']}) AS t(r)"
         )
         items = ", ".join([*columns, LOCATOR]) if columns else "*"
-        return f"SELECT {items} FROM ({scan})" + (f" WHERE {where}" if where else "")
+        return f"SELECT {items} FROM ({scan}) AS {RECORD}" + (f" WHERE {where}" if where else "")
 
     @staticmethod
     def _no_rows(dataset: Dataset, columns: Iterable[str]) -> str:
@@ -246,7 +248,8 @@ class Tables:
         names = [field["name"] for field in json.loads(dataset.schema)["fields"]]
         nulls = ", ".join(f"NULL AS {quoted(name)}" for name in names) or "1 AS __whence_none"
         items = ", ".join(columns) or "*"
-        return f"SELECT {items}, 0::BIGINT AS {LOCATOR} FROM (SELECT {nulls}) WHERE false"
+        rows = f"(SELECT {nulls}) AS {RECORD}"
+        return f"SELECT {items}, 0::BIGINT AS {LOCATOR} FROM {rows} WHERE false"
 
     def at(self, dataset: Dataset, columns: Iterable[str], locators: str) -> str:
         """SQL that gives the rows of a dataset whose locators are in a table's column `locator`."""

@@ -7,7 +7,7 @@ rows on (select, project, sort, limit, ...) make no node, unless they call user 
     Empty                   no input row
     Leaf(slot, dataset)     a row of a source, or of the output of an earlier step
     Joint(label, parts)     all parts together, in order; a part may be missing (outer join)
-    Branch(slot, branches)  one branch of a union
+    Branch(slot, branches)  one branch of a union, or what a function took from one of its inputs
     Pick(label, part, slot) an item of a collection
     Bag(label, ...)         the members of a group, listed in a slot or found by key
 """
@@ -141,6 +141,9 @@ class Nesting:
                     for child, branch in zip(op.children, branches, strict=True)
                 )
                 return Branch(self._label(op), slot, nested)
+            case (Choice(slot, branches),) if isinstance(op, _OPAQUE):
+                sides = tuple(self._joint(op, _parts(branch)) for branch in branches)
+                return Branch(self._label(op, "side"), slot, sides)
         return self._joint(op, parts)
 
     def _joint(self, op: Operator, parts: tuple[Witness, ...]) -> Derivation:

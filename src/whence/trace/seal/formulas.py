@@ -15,10 +15,11 @@ from whence.algebra.witness import Members
 from whence.archive import Dataset
 from whence.trace.seal.settings import FileRange, Scheme
 from whence.trace.steps import member_columns
-from whence.trace.tables import LOCATOR
+from whence.trace.tables import LOCATOR, RECORD
 
 ROW = f"({LOCATOR} & {ROW_MASK})"
 SLOT = f"({LOCATOR} >> {ROW_BITS})"
+START, _PREFIX = "__whence_start", "__whence_prefix"
 
 
 def binary(data: bytes) -> str:
@@ -149,28 +150,28 @@ class Formulas:
     # --- Rows -------------------------------------------------------------------------------
 
     def record(self, dataset: Dataset, start: str = "") -> str:
-        """The SHA-256 of a row's canonical bytes, `start` before them."""
+        """The SHA-256 of a row's canonical bytes, `start` before them; rows are called `RECORD`."""
         found = record_columns(dataset.schema, dataset.properties)
-        listed = [(name, self.name(stored), kind) for name, stored, kind in found]
+        listed = [(name, f"{RECORD}.{self.name(stored)}", kind) for name, stored, kind in found]
         return self.sha_text(row_sql(listed, self.dialect, start))
 
     def source_row(self, dataset: Dataset, scheme: Scheme) -> str:
         """The full hash of a source row; where its place names it, it is among its `placed`."""
         if scheme == "value" or dataset.kind == "range":
             return self.record(dataset, "S")
-        return self.sha(f"__prefix || CAST('i' || CAST({ROW} AS STRING) || ';' AS BINARY)")
+        return self.sha(f"{_PREFIX} || CAST('i' || CAST({ROW} AS STRING) || ';' AS BINARY)")
 
 
 def placed(rows: str, ranges: Sequence[FileRange], scheme: Scheme) -> str:
     """SQL: rows with the first node id of their file and what names it."""
     if len(ranges) == 1:
         start, prefix = ranges[0].start, binary(_prefix(ranges[0], scheme))
-        return f"SELECT x.*, {start} AS __start, {prefix} AS __prefix FROM {rows} AS x"
+        return f"SELECT x.*, {start} AS {START}, {prefix} AS {_PREFIX} FROM {rows} AS x"
     if not ranges:
-        return f"SELECT x.*, 0 AS __start, {binary(b'')} AS __prefix FROM {rows} AS x WHERE false"
+        return f"SELECT x.*, 0 AS {START}, {binary(b'')} AS {_PREFIX} FROM {rows} AS x WHERE false"
     listed = [f"({r.slot}, {r.start}, {binary(_prefix(r, scheme))})" for r in ranges]
-    files = f"(VALUES {', '.join(listed)}) AS p(__slot, __start, __prefix)"
-    return f"SELECT x.*, __start, __prefix FROM {rows} AS x JOIN {files} ON __slot = {SLOT}"
+    files = f"(VALUES {', '.join(listed)}) AS p(slot, {START}, {_PREFIX})"
+    return f"SELECT x.*, p.{START}, p.{_PREFIX} FROM {rows} AS x JOIN {files} ON p.slot = {SLOT}"
 
 
 def _prefix(found: FileRange, scheme: Scheme) -> bytes:

@@ -15,7 +15,7 @@ from whence.trace.seal.leaves import Leaves
 from whence.trace.seal.resolve import Resolver
 from whence.trace.seal.settings import ROW_ID, SealedStep, SealStep
 from whence.trace.seal.work import Work, union
-from whence.trace.tables import LOCATOR
+from whence.trace.tables import LOCATOR, RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class SealJob:
         self._leaves = Leaves(work)
         self._tables: dict[str, str] = {}
         self._levels: dict[str, int] = {}
+        self._by_key = False
 
     def run(self, steps: Sequence[SealStep]) -> Sealed:
         """Hash, compare with what is stored, and write what is new."""
@@ -48,11 +49,13 @@ class SealJob:
         resolver = Resolver(self._work)
         resolver.resolve()
         self._progress("writing nodes and edges")
-        nodes = edges = uses = None
-        if parts := [found for found in (self._leaves.new, resolver.nodes) if found is not None]:
-            nodes = self._write(f"SELECT * FROM {union(parts)} AS n", "nodes", "id")
+        nodes = edges = uses = table = None
         if resolver.edges is not None:
             table = self._work.engine.table("edges", resolver.edges)
+        leaves = self._referred(table, outputs)
+        if parts := [found for found in (leaves, resolver.nodes) if found is not None]:
+            nodes = self._write(f"SELECT * FROM {union(parts)} AS n", "nodes", "id")
+        if table is not None:
             edges = self._write(f"SELECT * FROM {table} AS e", "edges", "derived", "index", "input")
             pairs = f"SELECT input, derived FROM {table} AS e"
             uses = self._write(pairs, "uses", "input", "derived")
@@ -60,6 +63,19 @@ class SealJob:
             self._sealed(step, table, resolver) for step, table in zip(steps, outputs, strict=True)
         ]
         return Sealed(nodes, edges, uses, tuple(done))
+
+    def _referred(self, edges: str | None, outputs: Sequence[str]) -> str | None:
+        """SQL that gives the source rows to store.
+
+        Of groups that are found by key, members are hashed that are in none of those asked for.
+        """
+        fresh, semi = self._leaves.new, self._work.formulas.semi_join
+        if fresh is None or not self._by_key:
+            return fresh
+        used = [f"SELECT i AS id FROM {table} AS x WHERE l" for table in outputs]
+        if edges is not None:
+            used.append(f"SELECT input AS id FROM {edges} AS e")
+        return f"SELECT n.* FROM ({fresh}) AS n {semi} {union(used)} AS u ON n.id = u.id"
 
     def _write(self, sql: str, kind: str, *order: str) -> str:
         folder = self._work.ledger.folder(kind)
@@ -181,6 +197,7 @@ class SealJob:
                     listed = f"(SELECT {', '.join(inner)} FROM {items} AS x)"
                     self._collect(step, element, listed, used, seen)
             case Group(_, operator):
+                self._by_key = True
                 if operator not in seen:
                     seen.add(operator)
                     files, group = step.groups(operator)
@@ -227,7 +244,8 @@ class SealJob:
         folder = self._write(listed, "roots", "row")
         record = work.formulas.record(step.output)
         leaf = work.formulas.sha(f"{binary(bytes(1))} || r.h || {optional(f'x.{token}', 'x.l')}")
-        rows = f"SELECT {LOCATOR}, {record} AS h FROM {work.engine.rows(step.output)} AS y"
+        found_rows = work.engine.rows(step.output)
+        rows = f"SELECT {LOCATOR}, {record} AS h FROM {found_rows} AS {RECORD}"
         chunks = work.engine.chunks(
             f"SELECT r.{LOCATOR}, {leaf} AS leaf FROM ({rows}) AS r "
             f"LEFT JOIN {table} AS x ON r.{LOCATOR} = x.{LOCATOR}"

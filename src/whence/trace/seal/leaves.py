@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whence.archive import Dataset
-from whence.trace.seal.formulas import ROW, placed, shortened
+from whence.trace.seal.formulas import ROW, START, placed, shortened
 from whence.trace.seal.settings import FileRange
 from whence.trace.seal.work import Work, union
-from whence.trace.tables import LOCATOR
+from whence.trace.tables import LOCATOR, RECORD
 
 _FEW = 400_000
 
@@ -60,7 +60,7 @@ class Leaves:
             )
         full = work.formulas.source_row(dataset, work.settings.scheme)
         rows = placed(rows, ranges, work.settings.scheme)
-        hashed = f"SELECT {LOCATOR}, {full} AS f, __start + {ROW} AS i FROM ({rows}) AS r"
+        hashed = f"SELECT {LOCATOR}, {full} AS f, {START} + {ROW} AS i FROM ({rows}) AS {RECORD}"
         if work.settings.bits == 256:
             return hashed
         short = shortened("f", work.settings.bits)
