@@ -115,3 +115,15 @@ def test_names_that_differ_in_case_alone_or_not_at_all(workshop: Workshop) -> No
     with pytest.raises(whence.SelectionError, match="'x' is ambiguous, 2 columns"):
         run.trace("x = 3")
     assert run.check(sample=1).ok
+
+
+def test_structs_that_are_called_as_tables_are(workshop: Workshop) -> None:
+    names = ("r", "d", "x", "g", "c", "__whence_record")
+    structs = ", ".join(f"named_struct('id', id * 10) AS {name}" for name in names)
+    path = str(workshop.folder() / "named")
+    workshop.session.sql(f"SELECT id, {structs} FROM range(4)").coalesce(1).write.parquet(path)
+    frame = workshop.session.read.parquet(path)
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    for name in names[:-1]:
+        assert run.trace(f"{name}.id = 20")["named"].to_arrow()["id"].to_pylist() == [2]
+    assert run.trace([{"id": 3}])["named"].to_arrow()["id"].to_pylist() == [3]

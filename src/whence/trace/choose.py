@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.archive import Dataset
 from whence.errors import SelectionError, WhenceError
-from whence.trace.tables import LOCATOR, Tables, quoted
+from whence.trace.tables import LOCATOR, RECORD, Tables, quoted
 
 if TYPE_CHECKING:
     from whence.trace.selection import Known
@@ -53,9 +53,9 @@ def choose(tables: Tables, dataset: Dataset, selection: Selection, engine: Selec
 def _chosen(tables: Tables, dataset: Dataset, rows: str, selection: Selection, where: str) -> str:
     """The locators of the rows for which a condition holds."""
     try:
-        described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS r", dataset)
+        described = tables.run(f"DESCRIBE SELECT {where} FROM ({rows}) AS {RECORD}", dataset)
         _check_boolean(selection, described[0][1])
-        sql = f"SELECT r.{LOCATOR} AS locator, true AS role FROM ({rows}) AS r WHERE {where}"
+        sql = f"SELECT {LOCATOR} AS locator, true AS role FROM ({rows}) AS {RECORD} WHERE {where}"
         return tables.table("chosen", sql, dataset)
     except WhenceError:
         raise
@@ -92,7 +92,7 @@ def _condition(
         return where
     name = tables.fresh("given")
     tables.register(name, engine.selected(dataset, selection))
-    return f"r.{LOCATOR} IN (SELECT locator FROM {name})"
+    return f"{RECORD}.{LOCATOR} IN (SELECT locator FROM {name})"
 
 
 def _has_times(columns: Sequence[Known]) -> bool:

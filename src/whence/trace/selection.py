@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from whence.errors import SelectionError, UnknownNameError
-from whence.trace.tables import quoted
+from whence.trace.tables import RECORD, quoted
 
 # What means the same in Spark and in DuckDB; some of it only with the arguments that `_is_plain`
 # looks at.
@@ -158,13 +158,13 @@ def _message(where: str, error: Exception) -> str:
 
 
 def matching(table: str, given: Sequence[str], columns: Sequence[Known]) -> str:
-    """A predicate over rows `r`: equal, in the columns given, to some row of a table.
+    """A predicate over rows `RECORD`: equal, in the columns given, to some row of a table.
 
     The table's columns are `g0`, `g1`, ...; maps are equal whatever the order of their entries.
     """
     tests = []
     for i, column in enumerate(_given(given, columns)):
-        values = [f"r.{quoted(column.label)}", f"g.g{i}"]
+        values = [f"{RECORD}.{quoted(column.label)}", f"g.g{i}"]
         if _kind(column) == "map":
             values = [f"list_sort(map_entries({value}))" for value in values]
         tests.append(" IS NOT DISTINCT FROM ".join(values))
