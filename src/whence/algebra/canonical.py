@@ -86,7 +86,7 @@ def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect, start: s
     A column is the name it is known by, the SQL that gives it, and its type.
     """
     writer = _Writer(dialect)
-    parts = [writer.literal(start + header([name for name, _, _ in columns]))]
+    parts: list[_Piece] = [_Literal(start + header([name for name, _, _ in columns]))]
     for name, sql, kind in columns:
         parts += writer.pieces(sql, kind, name, 0)
     return writer.joined(parts)
@@ -202,6 +202,25 @@ _DUCKDB = {
 
 
 @dataclass(frozen=True, slots=True)
+class _Literal:
+    """Text that is always the same."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """One text where a value is null, another where it is not."""
+
+    x: str
+    null: str
+    other: str
+
+
+_Piece = _Literal | _Tag | str  # the last is SQL
+
+
+@dataclass(frozen=True, slots=True)
 class _Writer:
     dialect: Dialect
 
@@ -209,19 +228,27 @@ class _Writer:
     def _spark(self) -> bool:
         return self.dialect == "spark"
 
-    def literal(self, text: str) -> str:
-        return "'" + text + "'"
+    def joined(self, parts: Sequence[_Piece]) -> str:
+        """Literals go with the tag behind them: the fewer parts, the faster."""
+        written, text = [], ""
+        for part in parts:
+            match part:
+                case _Literal():
+                    text += part.text
+                case _Tag(x, null, other):
+                    written.append(
+                        f"CASE WHEN {x} IS NULL THEN '{text}{null}' ELSE '{text}{other}' END"
+                    )
+                    text = ""
+                case _:
+                    written += [f"'{text}'", part] if text else [part]
+                    text = ""
+        if text:
+            written.append(f"'{text}'")
+        return f"concat({', '.join(written)})"
 
-    def joined(self, parts: Sequence[str]) -> str:
-        return f"concat({', '.join(parts)})"
-
-    def value(self, x: str, kind: Type, column: str, depth: int) -> str:
-        """SQL that is never null: a null has a spelling of its own."""
-        parts = self.pieces(x, kind, column, depth)
-        return parts[0] if len(parts) == 1 else self.joined(parts)
-
-    def pieces(self, x: str, kind: Type, column: str, depth: int) -> list[str]:
-        """The text of a value in parts for `joined`, so that a record is joined only once."""
+    def pieces(self, x: str, kind: Type, column: str, depth: int) -> list[_Piece]:
+        """The text of a value in parts, never null together: a null has its own spelling."""
         kind = stored_type(kind)
         try:
             family = kind_of(kind)
@@ -229,15 +256,15 @@ class _Writer:
             raise UnsupportedError(f"column {column!r} cannot be sealed: {error}") from error
         match family:
             case "void":
-                return [self.literal(NULL)]
+                return [_Literal(NULL)]
             case "boolean":
                 return [f"CASE WHEN {x} IS NULL THEN 'n;' WHEN {x} THEN 'b1;' ELSE 'b0;' END"]
             case "string":
                 length = f"CAST({'octet_length' if self._spark else 'strlen'}({x}) AS VARCHAR(20))"
                 return [
-                    f"CASE WHEN {x} IS NULL THEN 'n;' ELSE 's' END",
+                    _Tag(x, NULL, "s"),
                     self._or_nothing(length),
-                    f"CASE WHEN {x} IS NULL THEN '' ELSE ':' END",
+                    _Tag(x, "", ":"),
                     self._or_nothing(x),
                 ]
             case "decimal":
@@ -249,9 +276,8 @@ class _Writer:
                 tag, body = (_SPARK if self._spark else _DUCKDB)[family]
                 return self._tagged(x, tag, body.format(x=x))
 
-    def _tagged(self, x: str, tag: str, body: str) -> list[str]:
-        first = f"CASE WHEN {x} IS NULL THEN 'n' ELSE '{tag}' END"
-        return [first, self._or_nothing(body), "';'"]
+    def _tagged(self, x: str, tag: str, body: str) -> list[_Piece]:
+        return [_Tag(x, "n", tag), self._or_nothing(body), _Literal(";")]
 
     def _or_nothing(self, text: str) -> str:
         """A part of `joined` that may be null: DuckDB's `concat` passes over it by itself."""
@@ -278,18 +304,17 @@ class _Writer:
     def _nested(self, x: str, kind: Any, family: str, column: str, depth: int) -> str:
         item = f"__whence_x{depth}"  # a column of that name would be taken for it
         if family == "struct":
-            fields = [
-                self.value(f"{x}.{self._name(f['name'])}", f["type"], column, depth)
-                for f in kind["fields"]
-            ]
-            start = struct_header([f["name"] for f in kind["fields"]])
-            return self.joined([self.literal(start), *fields])
+            fields = kind["fields"]
+            parts: list[_Piece] = [_Literal(struct_header([f["name"] for f in fields]))]
+            for f in fields:
+                parts += self.pieces(f"{x}.{self._name(f['name'])}", f["type"], column, depth)
+            return self.joined(parts)
         if family == "array":
-            inner = self.value(item, kind["elementType"], column, depth + 1)
-            return self._listed("a", x, self._each(x, item, inner))
-        key = self.value(f"{item}.key", kind["keyType"], column, depth + 1)
-        inner = self.value(f"{item}.value", kind["valueType"], column, depth + 1)
-        texts = self._each(f"map_entries({x})", item, self.joined([key, inner]))
+            inner = self.pieces(item, kind["elementType"], column, depth + 1)
+            return self._listed("a", x, self._each(x, item, self.joined(inner)))
+        entry = self.pieces(f"{item}.key", kind["keyType"], column, depth + 1)
+        entry += self.pieces(f"{item}.value", kind["valueType"], column, depth + 1)
+        texts = self._each(f"map_entries({x})", item, self.joined(entry))
         return self._listed("m", x, f"{'sort_array' if self._spark else 'list_sort'}({texts})")
 
     def _each(self, x: str, item: str, inner: str) -> str:
@@ -302,7 +327,7 @@ class _Writer:
         size += " AS VARCHAR(20))"
         join = "array_join" if self._spark else "array_to_string"
         items = self._or_nothing(f"{join}({texts}, '')")
-        return self.joined([self.literal(tag), size, "':'", items])
+        return self.joined([_Literal(tag), size, _Literal(":"), items])
 
     def _name(self, name: str) -> str:
         if self._spark:

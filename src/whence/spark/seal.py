@@ -108,6 +108,10 @@ class SparkEngine:
         """Locators, to be looked for once."""
         return f"({sql})"
 
+    def alike(self, table: str, keys: str) -> bool:
+        """Whether rows of a table may have the same keys."""
+        return True
+
     def counted(self, rows: str, keys: str, sql: str) -> str:
         """Different rows, and in `times` how often each occurs."""
         return self.table("counted", sql)

@@ -69,22 +69,9 @@ class Leaves:
     def _merged(self, table: str) -> str:
         """The table with equal rows as one node, and the nodes that are new noted."""
         work = self._work
-        short = work.formulas.short("f")  # groups of numbers are made in half the time
-        twice = f"SELECT {short} FROM {table} AS h GROUP BY 1 HAVING count(*) > 1"
-        moved = [
-            f"SELECT f, min(i) AS i, false AS old FROM {table} AS h WHERE {short} IN ({twice}) "
-            "GROUP BY f HAVING count(*) > 1"
-        ]
-        if work.settings.leaf_digests and work.ledger.parts("nodes"):
-            moved.append(f"SELECT f, i, true AS old FROM ({self._known(table)}) AS k")
         token = work.token
-        found = work.engine.table(
-            "moved",
-            f"SELECT f, CASE WHEN bool_or(old) THEN min(CASE WHEN old THEN i END) "
-            f"ELSE min(i) END AS i, bool_or(old) AS old FROM {union(moved)} AS m GROUP BY f",
-        )
-        ((count,),) = work.engine.run(f"SELECT count(*) FROM {found} AS m")
-        if not count:
+        found = self._moved(table)
+        if found is None or work.engine.run(f"SELECT count(*) FROM {found} AS m") == [(0,)]:
             self._note(f"SELECT i AS id, 0 AS label, {token} AS digest FROM {table} AS h")
             return table
         columns = ", ".join(f"h.{name}" for name in ("d", LOCATOR, *work.hashes))
@@ -98,6 +85,27 @@ class Leaves:
             "WHERE NOT old GROUP BY i"
         )
         return table
+
+    def _moved(self, table: str) -> str | None:
+        """A table of the hashes that rows share with others or with stored nodes: which node."""
+        work = self._work
+        parts = []
+        if work.engine.alike(table, "f"):
+            short = work.formulas.short("f")  # groups of numbers are made in half the time
+            twice = f"SELECT {short} FROM {table} AS h GROUP BY 1 HAVING count(*) > 1"
+            parts.append(
+                f"SELECT f, min(i) AS i, false AS old FROM {table} AS h WHERE {short} IN ({twice}) "
+                "GROUP BY f HAVING count(*) > 1"
+            )
+        if work.settings.leaf_digests and work.ledger.parts("nodes"):
+            parts.append(f"SELECT f, i, true AS old FROM ({self._known(table)}) AS k")
+        if not parts:
+            return None
+        return work.engine.table(
+            "moved",
+            f"SELECT f, CASE WHEN bool_or(old) THEN min(CASE WHEN old THEN i END) "
+            f"ELSE min(i) END AS i, bool_or(old) AS old FROM {union(parts)} AS m GROUP BY f",
+        )
 
     def _note(self, fresh: str) -> None:
         if self._work.settings.leaf_digests:

@@ -143,6 +143,10 @@ class Engine(Protocol):
         """Write rows in order, so that their numbers are stored as small differences."""
         ...
 
+    def alike(self, table: str, keys: str) -> bool:
+        """Whether rows of a table may have the same keys; it is said only where it is cheap."""
+        ...
+
     def counted(self, rows: str, keys: str, sql: str) -> str:
         """What stands behind FROM: the rows with different keys, as SQL has it, computed once.
 
