@@ -91,7 +91,7 @@ CASES = [
     (
         call("ArrayTransform", SS, lambda_of(named(z=field(X, "y"), w=A), X)),
         "transform(ss, x -> named_struct('z', x.y, 'w', a))",
-        ["o[].z <- ss[].y", "o[].w <- a"],
+        ["o[].z <- ss[].y", "o[].w <- a by ss[]"],
     ),
     (
         call("ArrayFilter", SS, lambda_of(BIG, X)),

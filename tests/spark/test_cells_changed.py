@@ -73,6 +73,27 @@ LOOSE = (
     "deep[size(nums) - 3]",
     "concat(nums, array(a.x))",
     "flatten(deep)",
+    "array_remove(items, named_struct('n', 1, 's', 'p')).n",
+    "array_union(array(named_struct('n', 1, 's', 'p')), items).n",
+    "array_insert(nums, a.x - 29, 5)",
+    "array_repeat(s, nums[2])",
+)
+# Of these some parts are there because others are, whatever those are.
+BESIDE = (
+    "transform(items, i -> 1)",
+    "transform(items, (i, p) -> p)",
+    "transform(items, i -> named_struct('n', i.n, 's', s))",
+    "transform(transform(items, i -> named_struct('n', i.n, 's', s)), i -> upper(i.s))",
+    "zip_with(nums, items, (x, y) -> x)",
+    "arrays_zip(nums, items).nums",
+    "transform(arrays_zip(nums, items), z -> z.nums + 1)",
+    "array_repeat(s, size(nums))",
+    "transform(sequence(1, size(nums)), x -> s)",
+    "transform_values(m, (k, v) -> 1)",
+    "map_zip_with(m, map('k', a.x), (k, v, w) -> w)",
+    "size(transform(items, i -> 1))",
+    "aggregate(items, 0, (t, i) -> t + 1)",
+    "exists(items, i -> true)",
 )
 
 
@@ -164,3 +185,25 @@ def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
                 assert trace.grade == "exact", (*told, trace.reasons)
             if trace.grade == "exact":
                 assert named <= behind, told
+
+
+def test_a_list_that_has_to_be_there_is_behind_what_is_beside_it(workshop: Workshop) -> None:
+    session, path = workshop.session, str(workshop.folder())
+    lists = ("items", "nums", "m")
+    rows = [{**ROW, name: None, "id": i} for i, name in enumerate(lists, 1)]
+    session.createDataFrame([ROW], SCHEMA).write.parquet(path)
+    listed = [f"{text} AS o{i}" for i, text in enumerate(BESIDE)]
+    frame = session.read.parquet(path).selectExpr("id", *listed)
+    again = session.createDataFrame(rows, SCHEMA).selectExpr("id", *listed)
+    results = {row["id"]: row.asDict(recursive=True) for row in again.collect()}
+    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
+    (whole,) = (row.asDict(recursive=True) for row in run.output.collect())
+    for i, text in enumerate(BESIDE):
+        every = leaves(whole[f"o{i}"], f"o{i}")
+        place, value = next((p, v) for p, v in every if v is not None)
+        trace = run.trace(whence.pattern(place))
+        cells = [c["path"] for c in trace.cells().to_pylist()]
+        needed = {n for k, n in enumerate(lists, 1) if at(results[k], place) != value}
+        named = {name for name in lists if any(re.match(rf"{name}\b", cell) for cell in cells)}
+        assert named == needed, (text, place, cells)
+        assert trace.grade == "exact", (text, trace.reasons)

@@ -157,9 +157,7 @@ class Flow:
                 return unique(paths_in(key))
         if self._is_map(generator.children[0], whole):
             return unique((*paths_in(shapes.key(whole)), *paths_in(shapes.value(whole))))
-        found = unique(paths_in(shapes.item(whole)))
-        lists = map(self._evaluator.shape, _counted(generator.children[0]))
-        return unique((*found, *(path for each in lists for path in _not_in(found, each))))
+        return unique(paths_in(shapes.item(whole)))
 
     def _is_map(self, node: Node, whole: Shape) -> bool:
         match self._evaluator.type(node):
@@ -199,24 +197,6 @@ def _inner(generator: Node) -> Node:
     return generator
 
 
-def _counted(node: Node) -> Iterator[Node]:
-    """The lists that have as many items as one that is made of them, whatever is in its items."""
-    made_of = {"ArrayTransform": node.children[:1], "ZipWith": node.children[:2]}
-    if node.name not in made_of:
-        yield node
-    for inner in made_of.get(node.name, ()):
-        yield from _counted(inner)
-
-
-def _not_in(found: Sequence[Path], whole: Shape) -> Iterator[Path]:
-    """The paths of a list's items of which no part is among those found; none if it is written."""
-    if isinstance(whole, Array) and whole.listed:
-        return
-    for path in paths_in(shapes.item(whole)):
-        if not any(path.covers(other) for other in found):
-            yield path
-
-
 def _plain(expressions: Sequence[Node]) -> Iterator[Node]:
     for expression in expressions:
         yield expression.children[0] if expression.name == "SortOrder" else expression
@@ -240,6 +220,9 @@ def _looked(shape: Shape) -> Iterator[Path]:
         case Map(key, value, _, _):
             yield from _looked(key)
             yield from _looked(value)
+        case Choice((only,), (), False, beside):
+            yield from _looked(only)
+            yield from beside
         case Made() | Choice():
             yield from paths_in(shape)
 
@@ -326,8 +309,9 @@ def _moves(
                 yield from _moves(place.then(Value(name)), part, by, chosen)
             if not listed:
                 yield from _moves(place.any(Value(), index), value, by, chosen)
-        case Choice(options, chosen_by, several):
-            yield from _choices(place, options, unique((*by, *chosen_by)), chosen or several)
+        case Choice(options, chosen_by, several, beside):
+            looked = unique((*by, *chosen_by, *beside))
+            yield from _choices(place, options, looked, chosen or several)
 
 
 def _choices(

@@ -1,20 +1,25 @@
 """Functions over parts of values: fields and items taken, structs and arrays made, lambdas."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from whence.plan.catalyst import shapes, types
 from whence.plan.catalyst.arguments import Arguments, Rule, looked
 from whence.plan.catalyst.nodes import parse
 from whence.plan.catalyst.shapes import (
     NOTHING,
     Array,
+    At,
     Map,
     Shape,
     Struct,
     fresh,
     made,
     paths_in,
+    unique,
 )
 from whence.plan.catalyst.types import DataType
-from whence.plan.paths import named
+from whence.plan.paths import Path, named
 
 COMMON = -1  # among lambda variables, the shared expression of a WITH
 
@@ -109,13 +114,37 @@ def _map_from_entries(a: Arguments) -> Shape:
     return _entries(shapes.field(entry, key), shapes.field(entry, value))
 
 
+def _present(whole: Shape, item: Shape, index: int | None = None) -> tuple[Path, ...]:
+    """What says that an item of a list, or a value of a map, is there; none if it is written."""
+    if (isinstance(whole, Array) and whole.listed) or (isinstance(whole, Map) and whole.listed):
+        return ()
+    found = unique(paths_in(item))
+    depths = [(path, _depth(path, index)) for path in found]
+    at = unique(replace(path, steps=path.steps[:depth]) for path, depth in depths if depth)
+    return at or found
+
+
+def _depth(path: Path, index: int | None) -> int:
+    """How many steps of a path lead to an item at the position of an index; 0 if none does."""
+    own = [n for n, s in enumerate(path.steps, 1) if isinstance(s, At) and s.index == index]
+    return own[-1] if own else 0
+
+
+def _with_each(a: Arguments, shape: Shape, items: Sequence[Shape], index: int) -> Shape:
+    """What is made of the items of the first arguments at one position, or only beside them."""
+    for i, item in enumerate(items):
+        shape = shapes.beside(shape, _present(a[i], item, index))
+    return shape
+
+
 def _arrays_zip(a: Arguments) -> Shape:
     names = [str(parse(n).fields.get("value")) for n in a.node.fields.get("names") or ()]
     if len(names) != len(a):
         return made(a.shapes())
     index = fresh()
-    parts = tuple((name, shapes.item(a[i], index=index)) for i, name in enumerate(names))
-    return Array((Struct(parts),), index=index)
+    items = [shapes.item(each, index=index) for each in a.shapes()]
+    parts = Struct(tuple(zip(names, items, strict=True)))
+    return Array((_with_each(a, parts, items, index),), index=index)
 
 
 def _cast(a: Arguments) -> Shape:
@@ -170,7 +199,8 @@ def _with(a: Arguments) -> Shape:
 
 def _transform(a: Arguments) -> Shape:
     index = fresh()
-    return Array((a.call(1, shapes.item(a[0], index=index), NOTHING),), index=index)
+    item = shapes.item(a[0], index=index)
+    return Array((_with_each(a, a.call(1, item, NOTHING), (item,), index),), index=index)
 
 
 def _filter(a: Arguments) -> Shape:
@@ -179,7 +209,8 @@ def _filter(a: Arguments) -> Shape:
 
 
 def _exists(a: Arguments) -> Shape:
-    return made((a.call(1, shapes.item(a[0])),))
+    item = shapes.item(a[0])
+    return made((Array((shapes.beside(a.call(1, item), _present(a[0], item)),)),))
 
 
 def _array_sort(a: Arguments) -> Shape:
@@ -190,14 +221,15 @@ def _array_sort(a: Arguments) -> Shape:
 
 def _aggregate(a: Arguments) -> Shape:
     item = shapes.item(a[0])
-    accumulated = made((a[1], a.call(2, a[1], item)))
+    each = shapes.beside(a.call(2, a[1], item), _present(a[0], item))
+    accumulated = made((a[1], Array((each,))))
     return a.call(3, accumulated) if len(a) > 3 else accumulated
 
 
 def _zip_with(a: Arguments) -> Shape:
     index = fresh()
-    both = (shapes.item(a[i], index=index) for i in (0, 1))
-    return Array((a.call(2, *both),), index=index)
+    both = [shapes.item(a[i], index=index) for i in (0, 1)]
+    return Array((_with_each(a, a.call(2, *both), both, index),), index=index)
 
 
 def _transform_keys(a: Arguments) -> Shape:
@@ -207,7 +239,8 @@ def _transform_keys(a: Arguments) -> Shape:
 
 def _transform_values(a: Arguments) -> Shape:
     index, key = fresh(), shapes.key(a[0])
-    return Map(key, a.call(1, key, shapes.value(a[0], index=index)), index=index)
+    value = shapes.value(a[0], index=index)
+    return Map(key, _with_each(a, a.call(1, key, value), (value,), index), index=index)
 
 
 def _map_filter(a: Arguments) -> Shape:
@@ -221,8 +254,8 @@ def _map_filter(a: Arguments) -> Shape:
 def _map_zip_with(a: Arguments) -> Shape:
     index = fresh()
     key = shapes.choice((shapes.key(a[0]), shapes.key(a[1])))
-    both = (shapes.value(a[i], index=index) for i in (0, 1))
-    return Map(key, a.call(2, key, *both), index=index)
+    both = [shapes.value(a[i], index=index) for i in (0, 1)]
+    return Map(key, _with_each(a, a.call(2, key, *both), both, index), index=index)
 
 
 def _map_concat(a: Arguments) -> Shape:

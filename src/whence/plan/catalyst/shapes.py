@@ -86,11 +86,13 @@ class Choice:
     """One of several values, chosen by looking at `by`.
 
     `open` says that only the data tells which; a single value may still be one of several rows'.
+    It is there only if the values at `beside` are, whatever they are: `transform(xs, x -> 1)`.
     """
 
     options: "tuple[Shape, ...]"
     by: tuple[Path, ...] = ()
     open: bool = False
+    beside: tuple[Path, ...] = ()
 
 
 Shape: TypeAlias = Copy | Made | Struct | Array | Map | Choice
@@ -102,8 +104,11 @@ def unique(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def paths_in(shape: Shape) -> Iterator[Path]:
-    """All input paths that a value is made of or was chosen by."""
+def paths_in(shape: Shape, beside: bool = True) -> Iterator[Path]:
+    """All input paths that a value is made of or was chosen by, or that only have to be there.
+
+    Of a list these say how many items it has.
+    """
     match shape:
         case Copy(path):
             yield path
@@ -111,17 +116,23 @@ def paths_in(shape: Shape) -> Iterator[Path]:
             yield from inputs
         case Struct(parts):
             for _, part in parts:
-                yield from paths_in(part)
+                yield from paths_in(part, beside)
         case Array(items, _, index):
             for each in items:
-                yield from (opened(path, index) for path in paths_in(each))
+                yield from (_out_of(path, index) for path in paths_in(each))
         case Map(key, value, _, index):
             yield from paths_in(key)
-            yield from (opened(path, index) for path in paths_in(value))
-        case Choice(options, by):
+            yield from (_out_of(path, index) for path in paths_in(value))
+        case Choice(options, by, _, others):
             yield from by
             for option in options:
-                yield from paths_in(option)
+                yield from paths_in(option, beside)
+            yield from others if beside else ()
+
+
+def _out_of(path: Path, index: int | None) -> Path:
+    """A path out of a list whose items had an index, if they had one: now it is any of them."""
+    return path if index is None else opened(path, index)
 
 
 def opened(path: Path, index: int | None = None) -> Path:
@@ -140,17 +151,18 @@ def open_step(step: At) -> Step:
     return Value() if step.of_map else Item()
 
 
-def made(shapes: Iterable[Shape], *, opaque: bool = False) -> Made:
+def made(shapes: Iterable[Shape], *, opaque: bool = False) -> Shape:
     """A value computed from others."""
     each = tuple(shapes)
     inner = [part for shape in each for part in _parts(shape)]
     members = {part for shape in each for part in _of_members(shape)}
-    return Made(
-        unique(path for shape in each for path in paths_in(shape)),
+    found = Made(
+        unique(path for shape in each for path in paths_in(shape, beside=False)),
         opaque or any(isinstance(part, Made) and part.opaque for part in inner),
         any(_is_open(part) for part in inner) or len(members) > 1 or "any" in members,
         "witness" if members == {"witness"} else "same",
     )
+    return beside(found, (path for shape in each for path in paths_in(shape)))
 
 
 def _of_members(shape: Shape) -> Iterator[Positions]:
@@ -198,14 +210,15 @@ def _parts(shape: Shape) -> Iterator[Shape]:
         yield from _parts(part)
 
 
-def choice(options: Iterable[Shape], by: Iterable[Path] = ()) -> Shape:
+def choice(options: Iterable[Shape], by: Iterable[Path] = (), beside: Iterable[Path] = ()) -> Shape:
     """One of the options; a single one that nothing chose is itself."""
     flat: dict[Shape, None] = {}
-    looked = list(by)
+    looked, others = list(by), list(beside)
     several = False
     for option in options:
         if isinstance(option, Choice):
             looked += option.by
+            others += option.beside
             several = several or option.open
             flat.update(dict.fromkeys(option.options))
         else:
@@ -213,9 +226,9 @@ def choice(options: Iterable[Shape], by: Iterable[Path] = ()) -> Shape:
     if len(flat) > 1:
         several = True
         flat.pop(NOTHING, None)
-    if len(flat) == 1 and not looked and not several:
+    if len(flat) == 1 and not looked and not several and not others:
         return next(iter(flat))
-    return Choice(tuple(flat), unique(looked), several)
+    return Choice(tuple(flat), unique(looked), several, unique(others))
 
 
 def field(shape: Shape, name: str) -> Shape:
@@ -303,16 +316,21 @@ def _changed(shape: Shape, change: Callable[[Path], Path]) -> Shape:
         case Map(key, value, listed):
             parts = tuple((name, again(part)) for name, part in listed)
             return replace(shape, key=again(key), value=again(value), listed=parts)
-        case Choice(options, by):
-            return replace(shape, options=tuple(map(again, options)), by=unique(map(change, by)))
+        case Choice(options, by, _, others):
+            return replace(
+                shape,
+                options=tuple(map(again, options)),
+                by=unique(map(change, by)),
+                beside=unique(map(change, others)),
+            )
 
 
 def _into(shape: Shape, step: Step, again: Callable[[Shape], Shape]) -> Shape:
     match shape:
         case Copy(path, positions):
             return Copy(path.then(step), positions)
-        case Choice(options, by, several):
-            return _kept_open(choice((again(option) for option in options), by), several)
+        case Choice(options, by, several, others):
+            return _kept_open(choice((again(option) for option in options), by, others), several)
         case _:
             return made((shape,))
 
@@ -355,6 +373,27 @@ def choose(shape: Shape, by: Iterable[Path]) -> Shape:
     """The same value, with more that was looked at to choose it."""
     looked = unique(by)
     return choice((shape,), looked) if looked else shape
+
+
+def beside(shape: Shape, others: Iterable[Path]) -> Shape:
+    """The same value, which is there only if others are; those that it is made of say so anyway."""
+    paths = unique(others)
+
+    def again(part: Shape) -> Shape:
+        return beside(part, paths)
+
+    match shape:
+        case Struct(parts) if parts:
+            return Struct(tuple((name, again(part)) for name, part in parts))
+        case Array(items) if items:
+            return replace(shape, items=tuple(map(again, items)))
+        case Map(key, value, listed):
+            parts = tuple((name, again(part)) for name, part in listed)
+            return replace(shape, key=again(key), value=again(value), listed=parts)
+        case _:
+            found = tuple(paths_in(shape, beside=False))
+            left = [path for path in paths if not any(map(path.covers, found))]
+            return choice((shape,), (), left) if left else shape
 
 
 def one_of(shape: Shape, by: Iterable[Path]) -> Shape:

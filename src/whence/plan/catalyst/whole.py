@@ -6,6 +6,7 @@ from whence.plan.catalyst.nodes import Node, classes
 from whence.plan.catalyst.shapes import NOTHING, Array, Copy, Made, Shape, Struct, made, paths_in
 
 _ALL_KEPT = classes("SortArray Shuffle Reverse")
+_COMPARED = classes("SortArray ArrayDistinct ArrayRemove")
 _RANKS = classes("RowNumber Rank DenseRank PercentRank CumeDist NTile")
 
 
@@ -13,7 +14,7 @@ def _reordered(a: Arguments) -> Shape:
     if a.type(0) in ("string", "binary"):
         return made(a.shapes())
     item = shapes.unordered(shapes.item(a[0]))
-    others = [*a.shapes(1), *([item] if a.node.name in ("SortArray", "ArrayDistinct") else [])]
+    others = [*a.shapes(1), *([item] if a.node.name in _COMPARED else [])]
     choose = shapes.choose if a.node.name in _ALL_KEPT else shapes.one_of
     return Array((choose(item, looked(others)),))
 
@@ -23,7 +24,8 @@ def _joined(a: Arguments) -> Shape:
     if a.node.name == "Concat" and not isinstance(a.type(0), dict) and not _made_array(a):
         return made(a.shapes())
     items = [shapes.item(each) for each in a.shapes()]
-    return Array((shapes.unordered(shapes.choice(items or [NOTHING])),))
+    by = looked(items) if a.node.name == "ArrayUnion" else ()
+    return Array((shapes.unordered(shapes.choice(items or [NOTHING], by)),))
 
 
 def _made_array(a: Arguments) -> bool:
@@ -31,12 +33,17 @@ def _made_array(a: Arguments) -> bool:
 
 
 def _extended(a: Arguments) -> Shape:
-    """array_append, array_prepend, array_insert: one more item, the last argument."""
-    return Array((shapes.unordered(shapes.choice((shapes.item(a[0]), a[len(a) - 1]))),))
+    """array_append, array_prepend: one more item."""
+    return Array((shapes.unordered(shapes.choice((shapes.item(a[0]), a[1]))),))
+
+
+def _inserted(a: Arguments) -> Shape:
+    item = shapes.choice((shapes.item(a[0]), a[2]), paths_in(a[1]))
+    return Array((shapes.unordered(item),))
 
 
 def _repeated(a: Arguments) -> Shape:
-    return Array((a[0],))
+    return Array((shapes.beside(a[0], paths_in(a[1])),))
 
 
 def _kept(a: Arguments) -> Shape:
@@ -114,7 +121,7 @@ RULES: dict[str, Rule] = {
     "ArrayUnion": _joined,
     "ArrayAppend": _extended,
     "ArrayPrepend": _extended,
-    "ArrayInsert": _extended,
+    "ArrayInsert": _inserted,
     "ArrayRepeat": _repeated,
     "Flatten": _flatten,
     "MapKeys": _map_keys,
