@@ -131,3 +131,12 @@ def test_expression(expression: Node, text: str, moves: list[str]) -> None:
     inputs = {IDS[name]: Path(IDS[name], name, (), 0) for name in TYPES}
     shape = Evaluator(inputs, {}, attributes.types).shape(expression)
     assert [str(move) for move in _moves(_Place(Path(9, "o")), shape)] == moves
+
+
+def test_each_argument_is_evaluated_once() -> None:
+    text = B
+    for _ in range(60):
+        text = call("Concat", text, B)
+    inputs = {IDS[name]: Path(IDS[name], name, (), 0) for name in TYPES}
+    shape = Evaluator(inputs, {}, {IDS["b"]: "string"}).shape(text)
+    assert [str(move) for move in _moves(_Place(Path(9, "o")), shape)] == ["o <- f(b)"]

@@ -1,7 +1,7 @@
 """A function call whose arguments are evaluated on demand."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from whence.plan.catalyst import shapes, types
@@ -21,9 +21,12 @@ class Arguments:
     node: Node
     variables: Variables
     types: Mapping[int, DataType]
+    _found: dict[int, Shape] = field(default_factory=dict, init=False)
 
     def __getitem__(self, i: int) -> Shape:
-        return self.evaluate(self.node.children[i], self.variables)
+        if i not in self._found:  # a call of calls would take twice as long with each of them
+            self._found[i] = self.evaluate(self.node.children[i], self.variables)
+        return self._found[i]
 
     def __len__(self) -> int:
         return len(self.node.children)
