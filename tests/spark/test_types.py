@@ -127,6 +127,19 @@ def test_values_that_python_sees_otherwise(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_fields_of_one_name(workshop: Workshop, mode: str) -> None:
+    """As `struct(*)` over a join has them."""
+    session = workshop.session
+    path = str(workshop.folder())
+    session.range(3).selectExpr("id", "id * 2 AS n").write.parquet(path)
+    one, other = (session.read.parquet(path).alias(name) for name in "ab")
+    frame = one.crossJoin(other).selectExpr("a.n", "struct(*) AS s", "array(struct(a.*, b.*)) AS l")
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    assert_output(run, frame, frame.collect(), ordered=False)
+    assert {c["path"] for c in run.trace(whence.pattern("n = 4")).cells().to_pylist()} == {"n"}
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_no_columns_and_no_sources(workshop: Workshop, mode: str) -> None:
     one = workshop.session.sql("SELECT 1 AS one, explode(array(2, 3)) AS more")
     run = whence.capture(one, archive=workshop.folder(), mode=mode, progress=False)

@@ -46,17 +46,58 @@ def told_apart(names: Sequence[str]) -> bool:
 
 def is_storable(fields: Sequence[Any]) -> bool:
     """Whether Parquet can hold columns as they are; these are the fields of their schema's JSON."""
-    kinds = json.dumps([field["type"] for field in fields])
-    return '"void"' not in kinds and '"interval"' not in kinds
+    types = [field["type"] for field in fields]
+    kinds = json.dumps(types)
+    return '"void"' not in kinds and '"interval"' not in kinds and types == list(map(_apart, types))
 
 
 def storable(gateway: Gateway, attribute: Any) -> Expression:
     """The column as a type that Parquet can hold."""
     kind = str(attribute.dataType().catalogString())
     target = _stored_type(kind)
-    if target is None:
+    if target is not None:
+        return gateway.cast(attribute, target)
+    if not _is_mixed(kind, attribute):
         return attribute
-    return gateway.cast(attribute, target)
+    apart = _apart(_type_of(attribute))
+    field = {"name": "x", "type": apart, "nullable": True, "metadata": {}}
+    whole = gateway.struct_type(json.dumps({"type": "struct", "fields": [field]}))
+    return gateway.cast_to(attribute, whole.fields()[0].dataType())
+
+
+def _type_of(attribute: Any) -> Any:
+    """The type of a column, as JSON."""
+    return json.loads(str(attribute.dataType().json()))
+
+
+def _is_mixed(kind: str, attribute: Any) -> bool:
+    """Whether fields of a struct in a column have the same name, which Spark does not read."""
+    return "struct<" in kind and _apart(own := _type_of(attribute)) != own
+
+
+def _apart(kind: Any) -> Any:
+    """A type, as JSON, in which no two fields of a struct have one name: later ones get others.
+
+    >>> names = _apart({"type": "struct", "fields": [{"name": n, "type": "int"} for n in "abA"]})
+    >>> [field["name"] for field in names["fields"]]
+    ['a', 'b', 'A_2']
+    """
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            own = [field["name"].casefold() for field in fields]
+            made = []
+            for i, field in enumerate(fields):
+                name = field["name"]
+                while name.casefold() in (own[:i] if name == field["name"] else own):
+                    name = f"{name}_{i}"
+                made.append({**field, "name": name, "type": _apart(field["type"])})
+            return {**kind, "fields": made}
+        case {"type": "array", "elementType": inner}:
+            return {**kind, "elementType": _apart(inner)}
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return {**kind, "keyType": _apart(key), "valueType": _apart(value)}
+        case _:
+            return kind
 
 
 def _stored_type(kind: str) -> str | None:
@@ -78,7 +119,7 @@ def restored(gateway: Gateway, plan: Plan, stored: Sequence[Any], wanted: Sequen
         elif "void" in kind:
             wanted_type = _parse_datatype_json_string(str(want.dataType().json()))
             value = gateway.resolved(plan, have, partial(revived, kind=wanted_type))
-        elif _stored_type(kind) is not None:
+        elif _stored_type(kind) is not None or _is_mixed(kind, want):
             value = gateway.cast_to(have, want.dataType())
         if not want.nullable() and kind != "void":
             value = gateway.known_not_null(value)
