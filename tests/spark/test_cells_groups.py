@@ -89,6 +89,28 @@ def test_a_count_of_rows_looks_at_the_keys_of_all_of_them(workshop, games, mode)
     assert found == of(team_a, "team", NEAR) | of([2], "day", NEAR)
 
 
+LOOKED_AT = {
+    "count of a column": "SELECT count(*) AS c FROM (SELECT name FROM t WHERE points > 5)",
+    "count over a window": "SELECT count(*) AS c FROM (SELECT row_number() OVER (ORDER BY 1) "
+    "FROM t WHERE points > 5)",
+    "count of a union": "SELECT count(*) AS c FROM (SELECT day FROM t WHERE points > 5 "
+    "UNION ALL SELECT day FROM t WHERE points > 10)",
+    "cross join": "SELECT 1 AS c FROM (SELECT 1) CROSS JOIN (SELECT name FROM t WHERE points > 5)",
+    "exists": "SELECT 1 AS c FROM (SELECT 1) WHERE EXISTS (SELECT 1 FROM t WHERE points > 5)",
+    "whether it exists": "SELECT EXISTS (SELECT 1 FROM t WHERE points > 5) AS c",
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_filter_below_what_no_cell_is_taken_of(workshop, games, name, mode):
+    games.createOrReplaceTempView("t")
+    frame = workshop.session.sql(LOOKED_AT[name])
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    found = run.trace(whence.pattern("c")).cells().to_pylist()
+    assert {(c["row"], c["path"]): c["role"] for c in found} == of([1, 2], "points", NEAR)
+
+
 def test_values_taken_by_another_column(workshop, games):
     frame = games.groupBy("team").agg(F.max_by("name", "points").alias("best"))
     found, trace = cells(workshop, frame, "team = 'b', best")

@@ -41,6 +41,8 @@ from whence.trace.places import ROW, Held
 from whence.trace.steps import StepView, step_view
 from whence.trace.tables import LOCATOR, Tables, quoted
 
+_TESTING = ("semi", "existence", "anti")  # joins that give no columns of their right side
+
 
 @dataclass(frozen=True, slots=True)
 class Reached:
@@ -183,10 +185,13 @@ class Walk:
     def _children(
         self, view: StepView, operator: Operator, scope: Scope, marks: Mapping[int, list[Mark]]
     ) -> None:
-        """Go on into children whose rows are in the same scope, and into subqueries."""
-        for number, child in enumerate(operator.children):
-            if marks.get(number):
-                self._visit(view, child, part(scope, child), marks[number])
+        """Go on into children whose rows are in the same scope, and into subqueries.
+
+        Below a child of which no cell is asked about, its rows were still looked at.
+        """
+        hidden = isinstance(operator, ops.Join) and operator.type in _TESTING
+        for number, child in enumerate(operator.children[:1] if hidden else operator.children):
+            self._visit(view, child, part(scope, child), marks.get(number, []))
         self._subqueries(view, operator, scope, marks)
 
     def _subqueries(
@@ -212,10 +217,12 @@ class Walk:
 
     def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
         found = self._passing.back(operator, scope, marks)
-        if operator.type in ("semi", "existence", "anti"):
+        if operator.type in _TESTING:
             looked = found.pop(1, [])
             group = group_of(scope.shape, operator.id)
-            if group is not None and looked:
+            kept = {column.number for column in operator.children[0].output}
+            tested = operator.type == "semi" or any(mark.column not in kept for mark in marks)
+            if group is not None and (looked or tested):
                 inner = self._members.referred(view, scope, group)
                 moved = [self._members.spread(mark, inner.table) for mark in looked]
                 self._visit(view, operator.children[1], inner, moved)
@@ -318,7 +325,7 @@ class Walk:
         own = [mark for mark in marks if mark.column not in made]
         asked = [mark for mark in marks if mark.column in made]
         child = operator.children[0]
-        if own:
+        if own or not asked:
             self._visit(view, child, part(scope, child), own)
         if not asked:
             return
