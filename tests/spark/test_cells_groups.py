@@ -141,6 +141,16 @@ def test_a_choice_by_data_says_that_it_tells_too_much(workshop, games):
     }
 
 
+def test_a_python_function_says_that_it_tells_too_much(workshop, games):
+    pair = F.udf(lambda day, name: (day, name), "struct<day: int, name: string>")
+    frame = games.where("day = 3").select(pair("day", "name").alias("p"), "team")
+    found, trace = cells(workshop, frame, "p.name")
+    assert trace.grade == "superset"
+    assert found == of([2], "day", BY) | of([2], "name", BY)
+    _, trace = cells(workshop, frame, "team")
+    assert trace.grade == "exact"
+
+
 def test_a_chosen_value_beside_a_sum_says_that_it_tells_too_much(workshop, games):
     frame = games.groupBy("team").agg(F.max("points").alias("most"), F.sum("day").alias("days"))
     found, trace = cells(workshop, frame, "team = 'a', most")
