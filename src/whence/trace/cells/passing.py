@@ -49,12 +49,12 @@ class Passing:
         return found
 
     def note_choice(self, operator: Operator, move: Move) -> None:
-        """What data, or a function, tells that is not at hand: which values were taken."""
+        """Which values were taken, if only data that is not at hand or a function could tell."""
         if move.chosen:
             told = "which of several values was taken is not known, all count"
             self._reasons[f"{operator.id}: {told}"] = None
         if move.how == "undefined":
-            told = "nobody sees into a Python function, all it reads counts"
+            told = "what a function does is not known, all that it reads counts"
             self._reasons[f"{operator.id}: {told}"] = None
 
     def _taken_out(
