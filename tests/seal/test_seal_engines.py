@@ -9,6 +9,7 @@ from seal_kit import SHAPES, write_sources
 
 import whence
 from whence import sealing
+from whence.spark.gateway import exactly
 from whence.trace.seal import duck
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -73,6 +74,24 @@ def test_entries_in_several_goes_give_the_same(spark: Any, tmp_path: Path, bits:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duck, "_AT_ONCE", 50)
         assert sealed(tmp_path / "often", bits=bits) == once
+
+
+def test_folders_whose_names_look_like_patterns(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, place = tmp_path / "s[1]*", tmp_path / "a[1] {b}*"
+    spark.range(0, 6, 1, 2).selectExpr("id % 3 AS g", "id").write.parquet(str(source))
+    spark.read.parquet(exactly(str(source))).createOrReplaceTempView("n")
+    for mode, query in (
+        ("eager", "SELECT * FROM n"),
+        ("lazy", "SELECT g, sum(id) FROM n GROUP BY g"),
+    ):
+        run = whence.capture(spark.sql(query), name=mode, archive=place, mode=mode)
+        assert run.output.count() == {"eager": 6, "lazy": 3}[mode]
+    shutil.copytree(place, tmp_path / "plain")
+    duck = sealed(tmp_path / "plain", bits=8)
+    monkeypatch.setattr(sealing, "SMALL_BYTES", -1)
+    assert sealed(place, bits=8) == duck
 
 
 def test_both_give_the_same(spark: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -41,12 +42,22 @@ _WHOLE_TIMES = (
     "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 )
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 # How files are written. The catalog tells what is whole, so no file needs to.
 _WRITTEN = {
     "compression": "zstd",
     "parquet.writer.version": "v2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+
+
+def exactly(path: str) -> str:
+    """A path as Spark's readers take it for itself and not for a pattern of many.
+
+    >>> print(exactly("/data/a[1]/*.parquet"))
+    /data/a\\[1\\]/\\*.parquet
+    """
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def plain_schema(schema: str) -> str:
@@ -145,7 +156,7 @@ class Gateway(Plans):
     def read_parquet(self, folder: str, schema: str) -> Plan:
         """The relation over a folder of Parquet files with a schema given as JSON."""
         plain = plain_schema(schema)
-        frame = self.session.read.schema(struct_of(plain)).parquet(folder)
+        frame = self.session.read.schema(struct_of(plain)).parquet(exactly(folder))
         return self._exactly_typed(frame, plain)
 
     def _exactly_typed(self, frame: DataFrame, schema: str) -> Plan:
@@ -171,7 +182,7 @@ class Gateway(Plans):
         if stored.kind == "source":
             # Spark names files as URIs, and reads names that are not.
             paths = [unquote(path) for path in paths]
-        frame = reader.option("__globPaths__", False).parquet(*paths)
+        frame = reader.parquet(*map(exactly, paths))
         return self._exactly_typed(frame, plain)
 
     def renamed(self, plan: Plan, wanted: Sequence[Any]) -> Plan:
@@ -233,7 +244,7 @@ class Gateway(Plans):
 
     def content_digest(self, folder: str, schema: str) -> str:
         """A digest of the rows in a folder and of their places, computed by Spark."""
-        frame = self.session.read.schema(struct_of(schema)).parquet(folder)
+        frame = self.session.read.schema(struct_of(schema)).parquet(exactly(folder))
         columns = ", ".join(f"`{name}`" for name in frame.columns)
         row = (
             f"to_json(struct({columns}), {_WHOLE_TIMES}), "

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from whence.algebra.witness import GroupShape, Row
 from whence.plan import Operator, Source
 from whence.spark import rebuild
-from whence.spark.gateway import Gateway, Plan
+from whence.spark.gateway import Gateway, Plan, exactly
 from whence.spark.instrument import Context, Traced
 from whence.spark.literals import MAX_LITERALS, literal_rows
 from whence.spark.members import LIMITED_ROOT, ROOT, Bounds, find_members
@@ -128,7 +128,7 @@ def _bounds(gateway: Gateway, keys: str) -> Bounds:
         literals = literal_rows([list(row.values()) for row in pq.read_table(keys).to_pylist()])
 
     def plan() -> Plan:
-        return gateway.session.read.parquet(keys)._jdf.queryExecution().analyzed()
+        return gateway.session.read.parquet(exactly(keys))._jdf.queryExecution().analyzed()
 
     return Bounds(len(meta.schema.to_arrow_schema()), plan, literals)
 
@@ -152,7 +152,7 @@ def replay(
             return gateway.empty_relation(wanted)
         traced = _leaf(gateway, operator, part, found)
         slot = next(iter(traced.slots.values()))
-        locators = gateway.session.read.parquet(kept[found.stored.id])
+        locators = gateway.session.read.parquet(exactly(kept[found.stored.id]))
         rows = locators._jdf.queryExecution().analyzed()
         column = gateway.attribute(rows, "locator")
         only = gateway.join(traced.plan, rows, "leftsemi", gateway.null_safe_equal(slot, column))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from whence.algebra.canonical import CHUNK, Dialect
 from whence.algebra.locators import ROW_BITS, ROW_MASK
-from whence.spark.gateway import Gateway
+from whence.spark.gateway import Gateway, exactly
 from whence.spark.rerun import Input
 
 LOCATOR = "__whence_locator"
@@ -95,13 +95,13 @@ class SparkEngine:
         """What seals wrote, its schema being known."""
         if not paths:
             return self._view(kind, self._session.createDataFrame([], _SCHEMAS[kind]))
-        frame = self._session.read.schema(_SCHEMAS[kind]).parquet(*paths)
+        frame = self._session.read.schema(_SCHEMAS[kind]).parquet(*map(exactly, paths))
         return self._view(kind, frame)
 
     def members(self, paths: Sequence[str]) -> str:
         """Members of groups, told apart by `__row`."""
         row = f"concat(_metadata.file_name, ':', _metadata.row_index) AS {_ROW_ID}"
-        frame = self._session.read.parquet(*paths)
+        frame = self._session.read.parquet(*map(exactly, paths))
         return self._view("members", frame.selectExpr("*", row))
 
     def listed(self, sql: str) -> str:

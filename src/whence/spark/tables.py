@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from whence.spark.gateway import Gateway
+from whence.spark.gateway import Gateway, exactly
 
 
 class SparkTables:
@@ -34,5 +34,5 @@ class SparkTables:
         """SQL that reads Parquet files, as what stands behind FROM."""
         self._names += 1
         name = f"files_{self._names}"
-        self._session.read.parquet(*paths).createOrReplaceTempView(name)
+        self._session.read.parquet(*map(exactly, paths)).createOrReplaceTempView(name)
         return name
