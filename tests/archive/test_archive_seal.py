@@ -44,6 +44,7 @@ from whence.archive.verify import verify
 from whence.errors import ArchiveError, SelectionError, SourceChangedError
 from whence.sealed import Sealed
 from whence.trace.tables import Tables
+from whence.verifying import verify_archive
 
 DEAD = dead_pid()
 EXAMPLES = int(os.environ.get("WHENCE_SEAL_EXAMPLES", "3"))
@@ -324,6 +325,22 @@ def test_a_head_that_was_left_behind_is_written_again(archive: Archive, tmp_path
     change(archive, "UPDATE runs SET seconds = 7")
     refresh_head(archive)
     assert head.read_text() == new
+
+
+def test_a_seal_that_comes_meanwhile_is_no_finding(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, others = write_source(tmp_path / "source"), ["two"]
+    sealed_pick(archive, source, "one", [1])
+
+    def read_later(found: Archive) -> Any:
+        while others:
+            sealed_pick(archive, source, others.pop(), [2])
+        return read_head(found)
+
+    monkeypatch.setattr("whence.archive.verify.read_head", read_later)
+    report = verify_archive(archive.location, catalog=archive.catalog.url)
+    assert (report.findings, report.seals) == ([], 2)
 
 
 def test_a_sealer_that_cannot_begin_leaves_its_place(
