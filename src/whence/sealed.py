@@ -239,8 +239,9 @@ class Sealed:
     ) -> forget.Plan:
         """Remove runs and what only they used; a seal says so, and the chain stays verifiable."""
         private = None if key is None else load_key(key)
-        going = forget.plan(self._store, runs)
+        forget.plan(self._store, runs)  # what is refused need not wait for a sealer
         with Sealer(self._store) as sealer:
+            going = forget.plan(self._store, runs)  # others may have sealed or forgotten meanwhile
             tables = Tables(self._store)
             table = PTable(self._store, tables)
             kept = kept_nodes(table, {run.id for run in runs})

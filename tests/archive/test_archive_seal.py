@@ -41,7 +41,7 @@ from whence.archive.seal import to_row
 from whence.archive.sealer import Sealer
 from whence.archive.signing import load_key, new_key, public_hex
 from whence.archive.verify import verify
-from whence.errors import ArchiveError, SelectionError, SourceChangedError
+from whence.errors import ArchiveError, SelectionError, SourceChangedError, UnknownNameError
 from whence.sealed import Sealed
 from whence.trace.tables import Tables
 from whence.verifying import verify_archive
@@ -341,6 +341,32 @@ def test_a_seal_that_comes_meanwhile_is_no_finding(
     monkeypatch.setattr("whence.archive.verify.read_head", read_later)
     report = verify_archive(archive.location, catalog=archive.catalog.url)
     assert (report.findings, report.seals) == ([], 2)
+
+
+def test_what_others_forget_meanwhile_is_in_nobodys_way(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "source")
+    runs = [sealed_pick(archive, source, name, [1]).run for name in ("one", "two", "three")]
+    one, _, three = (archive.run(run) for run in runs)
+    others = [three]
+
+    def forget(run: Run) -> None:
+        Sealed(archive, lambda: Tables(archive)).forget([run])
+
+    class Late(Sealer):
+        def __enter__(self) -> Any:
+            while others:
+                forget(others.pop())
+            return super().__enter__()
+
+    monkeypatch.setattr("whence.sealed.Sealer", Late)
+    forget(one)
+    assert [run.name for run in archive.runs()] == ["two"]
+    assert findings(archive) == []
+    others.append(archive.run("two"))
+    with pytest.raises(UnknownNameError):
+        forget(archive.run("two"))
 
 
 def test_a_sealer_that_cannot_begin_leaves_its_place(

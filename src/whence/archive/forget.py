@@ -19,7 +19,7 @@ from whence.archive.ledger import SealRow
 from whence.archive.model import SEGMENT_KINDS, Dataset, Run
 from whence.archive.seal import description_digest
 from whence.archive.sealer import Sealer
-from whence.errors import SelectionError
+from whence.errors import SelectionError, UnknownNameError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,11 @@ class Plan:
 def plan(archive: Archive, runs: Sequence[Run]) -> Plan:
     """What forgetting these runs takes away; refused if others build on them."""
     going = {run.id for run in runs}
-    staying = [run for run in archive.runs() if run.id not in going]
+    known = archive.runs()
+    for run in runs:
+        if run.id not in {other.id for other in known}:
+            raise UnknownNameError("run", run.name, [other.name for other in known])
+    staying = [run for run in known if run.id not in going]
     used: dict[str, str] = {}
     for run in staying:
         for read in _used(run):
