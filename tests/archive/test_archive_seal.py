@@ -299,6 +299,13 @@ def test_what_would_change_the_catalog_by_itself_is_noticed(
         assert len(found) == number
 
 
+@pytest.mark.parametrize("name", ["scheme", "bits", "leaf_digests", "formulas"])
+def test_settings_have_one_spelling(archive: Archive, tmp_path: Path, name: str) -> None:
+    sealed_pick(archive, write_source(tmp_path / "source"), "one", [1])
+    change(archive, f"UPDATE seal_settings SET value = value || ' ' WHERE name = '{name}'")
+    assert findings(archive) != []
+
+
 def test_node_ids_are_not_given_out_twice(archive: Archive, tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     sealed_pick(archive, source, "one", [1])

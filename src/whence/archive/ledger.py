@@ -189,10 +189,14 @@ def load_settings(connection: Connection) -> SealSettings | None:
             f"this version of whence knows formulas {FORMULAS}: use the version that sealed it, "
             "or capture and seal into a new archive"
         )
+    damaged = ArchiveError(f"the catalog is damaged: its seal settings are {rows}")
     try:
-        return SealSettings(rows["scheme"], int(rows["bits"]), rows["leaf_digests"] == "True")
+        loaded = SealSettings(rows["scheme"], int(rows["bits"]), rows["leaf_digests"] == "True")
     except (KeyError, ValueError) as error:
-        raise ArchiveError(f"the catalog is damaged: its seal settings are {rows}") from error
+        raise damaged from error
+    if any(rows[name] != str(value) for name, value in loaded.section.items()):
+        raise damaged  # they are not spelled as whence spells them
+    return loaded
 
 
 def reserve(connection: Connection, count: int) -> int:
