@@ -120,6 +120,8 @@ ANNOTATED = {
 
 CHANGED = {
     "imag of real": (lambda x: np.imag(x) + x.imag, TABLE),
+    "imag of real numbers": (lambda x: np.imag(x[0]) + x[1].imag + np.imag(val=x), LINE),
+    "isreal of a number": (lambda x: np.isreal(x[0]) * 2 + np.iscomplex(x[1]), LINE),
     "iscomplex": (np.iscomplex, TABLE),
     "isreal": (np.isreal, LINE.astype(int)),
     "sum where": (lambda x: np.sum(x, axis=1, where=np.tri(4, 6) > 0), TABLE),

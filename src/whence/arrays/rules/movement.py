@@ -284,18 +284,20 @@ _OF_COMPLEX = frozenset({np.imag, np.iscomplex, np.isreal})
 
 def elementwise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Functions of each cell alone (np.round, np.angle, np.nan_to_num …)."""
+    if kwargs and func in _OF_COMPLEX:
+        args, kwargs = (*args, *kwargs.values()), {}
     if len(args) == 1 and not kwargs and type(array := args[0]) is TrackedArray:
         result, node = func(raw(array) if array.scalar_ else array.data_), array.node_
+        # real numbers all have the same imaginary part, whatever their values
+        of_none = func in _OF_COMPLEX and array.data_.dtype.kind not in "cO"
         if type(result) is not np.ndarray:
-            edges = [same_cells(array, shape_of(result))]
+            edges = [] if of_none else [same_cells(array, shape_of(result))]
             return finish(session, result, edges, func.__name__, args)
         if result is array.data_:
             return array
-        each = EachCell(result.shape, (node,), func.__name__, node.loose)
+        each = EachCell(result.shape, () if of_none else (node,), func.__name__, node.loose)
         made = TrackedArray(result, each, session)
-        if func in _OF_COMPLEX and array.data_.dtype.kind not in "cO":
-            each.operands = ()  # real numbers all have the same, whatever their values
-        elif result.base is not None:
+        if result.base is not None and not of_none:
             session.link(array, made)
         return made
     bound = bind(func, args, kwargs)
