@@ -439,23 +439,33 @@ def test_which_of_two_was_taken(cells: int) -> None:
 def test_numpy_is_itself_again_and_stays_a_module() -> None:
     """Also for who pickles it or changes a name of it meanwhile, and in other threads."""
     before, kind, seen = dict(vars(np)), type(np), []
+    library: dict[str, Any] = {"__name__": "library"}
 
     @wa.track
     def f(x: Any) -> Any:
         seen.append((np.full is before["full"], isinstance(np, ModuleType), "full" in dir(np)))
         seen.append(pickle.loads(cloudpickle.dumps(np)) is np)
         with ThreadPoolExecutor(1) as other:
-            seen.append(type(other.submit(lambda: np.asarray(X)).result()) is np.ndarray)
+            seen.append(other.submit(lambda: np.asarray).result() is before["asarray"])
+        exec("from numpy import zeros", library)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(np, "full", None)
-            assert vars(np)["full"] is None
+            assert vars(np)["full"] is None and np.full is None
+            patch.delattr(np, "ones")
+            assert not hasattr(np, "ones")
         assert not hasattr(np, "no_such_name")
         return x + np.zeros_like(x)
 
     f(X)
     assert seen == [(False, True, True), True, True]
     assert (type(np), np.full) == (kind, before["full"])
-    assert dict(vars(np)).keys() == before.keys()
+    assert dict(vars(np)) == before and library["zeros"] is np.zeros
+
+
+def test_what_is_put_in_place_of_a_function_is_called() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "zeros", lambda count: np.full(count, 7.0))
+        assert wa.track(lambda x: x + np.zeros(4))(X).tolist() == (X + 7).tolist()
 
 
 def test_functions_that_raise() -> None:
@@ -635,6 +645,23 @@ def test_partials_callable_objects_and_generators() -> None:
     second = made.send(3)
     assert type(first) is np.ndarray and type(second) is np.float64
     assert flat(wa.provenance(first), 0) == [1] and flat(wa.provenance(second), ()) == [3]
+
+    ended: list[bool] = []
+
+    @wa.track
+    def caught(x: Any) -> Any:
+        try:
+            yield x[0]
+        except KeyError:
+            yield x[1:3]
+        finally:
+            ended.append(True)
+
+    made = caught(X)
+    next(made)
+    assert flat(wa.provenance(made.throw(KeyError())), 1) == [2]
+    made.close()
+    assert ended == [True]
 
     async def later(x: Any) -> Any:
         return x

@@ -312,13 +312,13 @@ class Call(Session):
 
     def _generated(self, values: Any, path: str) -> Any:
         """What a generator gives, one by one; between two the caller may change its arrays."""
-        sent = None
+        resume: Callable[[], Any] = partial(next, values)
         for number in itertools.count():
             creation.enter()
             token = creation.current.set(self)
             self.over = False
             try:
-                value = values.send(sent)
+                value = resume()
             except StopIteration as end:
                 return end.value
             finally:
@@ -328,7 +328,13 @@ class Call(Session):
             plain = self.hand_out(value, f"{path}[{number}]")
             self.release([*self.inputs.values(), *self.results])
             self.function.last = only(self.answers.values())
-            sent = yield plain
+            try:
+                resume = partial(values.send, (yield plain))
+            except GeneratorExit:
+                values.close()
+                raise
+            except BaseException as error:
+                resume = partial(values.throw, error)
 
     def _plain_result(self, result: Any, path: str) -> Any:
         """Something that is not tracked: a constant, unless values left before."""

@@ -153,15 +153,29 @@ class _Followed(ModuleType):
 
 
 def _attribute(name: str, wrapper: Callable[..., Any]) -> property:
-    """A wrapper in place of what the module has; who changes that changes it for later.
+    """A wrapper in place of what the module has, for the tracked code.
 
-    Who puts back what was found before, as patches do, puts back the original.
+    Others find the original: libraries that are imported meanwhile would keep the wrapper, and
+    pickling in another thread would not know it. What somebody else has put there is left to them;
+    who puts back what was found before, as patches do, puts back the original.
     """
+    original = _original[name]
+
+    def find(module: ModuleType) -> Any:
+        try:
+            found = module.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"module 'numpy' has no attribute {name!r}") from None
+        return wrapper if found is original and _served(sys._getframe(1)) else found
 
     def change(module: ModuleType, value: Any) -> None:
-        module.__dict__[name] = _original[name] if value is wrapper else value
+        module.__dict__[name] = original if value is wrapper else value
 
-    return property(lambda module: wrapper, change)
+    def remove(module: ModuleType) -> None:
+        find(module)
+        del module.__dict__[name]
+
+    return property(find, change, remove)
 
 
 for _name in (*_CONVERTING, *_CHECKING):
