@@ -224,11 +224,22 @@ def half(x: Any) -> Any:
     return np.roll(x, len(x) // 2)
 
 
+ONE = R(5)
 ZEROS = np.array([0.0, -0.0, np.nan, 1, np.nan]), np.array([-0.0, 0.0, np.nan, np.nan, 1])
 UNLIKE: dict[str, tuple[Any, list[Any]]] = {
     "item size": (lambda x: x[::-1] if x.dtype == "f4" else x, [R(5), R(5), R(5).astype("f4")]),
     "memory order": (
         lambda x: x[::-1] if x.flags.f_contiguous else x, [R(3, 4), R(3, 4), R(4, 3).T]),
+    "backwards": (
+        lambda x: x.ravel("K"), [*[R(3, 4)[::-1]] * 2, np.asfortranarray(R(6, 4))[::2]]),
+    "the same cells again": (
+        lambda x: (x + 1).ravel("K"), [*[np.broadcast_to(R(4), (3, 4))] * 2, R(4, 6).T[::2]]),
+    "steps in memory": (
+        lambda x: x[::-1] if x.strides[0] > 16 else x, [*[R(9)[::2]] * 2, R(15)[::3]]),
+    "flags": (lambda x: x if x.flags.owndata else x[::-1], [R(5), R(5), R(9)[:5]]),
+    "base": (lambda x: x if x.base is None else x[::-1], [R(5), R(5), R(9)[:5]]),
+    "shared memory": (
+        lambda x, y: x if np.may_share_memory(x, y) else y, [*[(R(5), R(5))] * 2, (ONE, ONE)]),
     "order of a dict": (
         lambda x, d: x[next(iter(d.values())) :],
         [(R(5), {"a": 1, "b": 2}), (R(5), {"a": 1, "b": 2}), (R(5), {"b": 2, "a": 1})]),
@@ -386,11 +397,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> wa.ViewStore:
 
 def test_stores_keep_documents(store: wa.ViewStore) -> None:
     assert store.load("a" * 32) is None
-    store.save("a" * 32, {"format": 2, "seen": [1, "zwei"]})
-    store.save("a" * 32, {"format": 2, "seen": []})
-    store.save("b" * 32, {"format": 2, "seen": [2]})
-    assert store.load("a" * 32) == {"format": 2, "seen": []}
-    assert store.load("b" * 32) == {"format": 2, "seen": [2]}
+    store.save("a" * 32, {"format": 3, "seen": [1, "zwei"]})
+    store.save("a" * 32, {"format": 3, "seen": []})
+    store.save("b" * 32, {"format": 3, "seen": [2]})
+    assert store.load("a" * 32) == {"format": 3, "seen": []}
+    assert store.load("b" * 32) == {"format": 3, "seen": [2]}
     store.save("c" * 32, {"format": 99})
     with pytest.raises(FormatError, match="format 99"):
         store.load("c" * 32)
@@ -422,7 +433,7 @@ def test_a_folder_that_is_damaged(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(ArrayError, match="cannot write"):
-        wa.FolderStore(blocked / "sub").save("e" * 32, {"format": 2})
+        wa.FolderStore(blocked / "sub").save("e" * 32, {"format": 3})
 
 
 def test_views_outlive_the_process(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from whence.arrays.graph import Edge, Held, Input, Node
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules.reduce import arg_lane, at_index
 from whence.arrays.rules.ufuncs import chosen, took_first
+from whence.arrays.session import Reach
 from whence.arrays.walks import relate
 from whence.errors import ArrayError
 
@@ -122,7 +123,10 @@ def _memory_order(array: Array) -> str:
     """How cells lie in memory: code can ask for that, and `ravel` and kin can follow it."""
     if array.flags.c_contiguous:
         return "C"
-    return "F" if array.flags.f_contiguous else str(np.argsort(array.strides).tolist())
+    if array.flags.f_contiguous:
+        return "F"
+    steps = sorted({0, *map(abs, array.strides)})
+    return str([steps.index(abs(n)) * (1 if n > 0 else -1) for n in array.strides])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,8 @@ def observe(call: Call, exact: bool = False) -> list[Output] | None:
     With `exact`, relations taken from values are kept too: they hold for these values.
     """
     if call.left or (call.steering and not exact) or call.foreign or call.changed:
+        return None
+    if call.reach is Reach.NOWHERE:
         return None
     out = []
     for path, answer in call.answers.items():

@@ -31,6 +31,7 @@ class Reach(IntEnum):
     FAR = 0  # cells are taken in proportion to sizes
     BETWEEN = 1  # sizes were looked at, or rounded: what is done may change beyond sizes seen
     HERE = 2  # positions were bent into the array: each size has its own
+    NOWHERE = 3  # code asked how arrays lie in memory, which is no part of a signature
 
 
 class Session:

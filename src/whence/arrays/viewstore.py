@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from whence.errors import ArrayError, FormatError
 
-FORMAT = 2
+FORMAT = 3
 Document = dict[str, Any]
 
 

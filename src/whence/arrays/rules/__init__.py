@@ -24,13 +24,14 @@ from whence.arrays.rules import (
     writing,
 )
 from whence.arrays.rules.arguments import parameters, settled
-from whence.arrays.rules.base import describe, verdict
+from whence.arrays.rules.base import describe, sharing, verdict
 from whence.arrays.rules.fallback import unknown
 from whence.arrays.tracked import RULES, FunctionRule, TrackedArray, hooks
 
 FAMILY: dict[Callable[..., Any], str] = {}
 _AS_GIVEN: tuple[FunctionRule, ...] = (
     describe,
+    sharing,
     verdict,
     movement.block,
     indexing.apply_along_axis,
@@ -70,8 +71,9 @@ _serve("movement", movement.pad, "pad")
 _serve("movement", joining.joined,
        "concatenate concat stack vstack hstack column_stack dstack append")  # fmt: skip
 _serve("description", describe,
-       "shape ndim size iscomplexobj isrealobj result_type can_cast common_type min_scalar_type "
-       "shares_memory may_share_memory")  # fmt: skip
+       "shape ndim size iscomplexobj isrealobj result_type can_cast common_type "
+       "min_scalar_type")  # fmt: skip
+_serve("description", sharing, "shares_memory may_share_memory")
 _serve("description", verdict, "allclose array_equal array_equiv")
 _serve("blank", creation.blank, "zeros_like ones_like empty_like full_like")
 _serve("reduction", reduce.reduction(), "sum prod mean std var any all count_nonzero")

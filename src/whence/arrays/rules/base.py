@@ -133,6 +133,12 @@ def describe(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     return plain_call(func, args, kwargs)
 
 
+def sharing(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """np.shares_memory and kin."""
+    session.narrow(Reach.NOWHERE)
+    return describe(session, func, args, kwargs)
+
+
 def verdict(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """np.allclose and the like give a plain truth value: a branch on all cells of the operands."""
     for operand in tracked_in([args, kwargs]):

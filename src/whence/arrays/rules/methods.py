@@ -49,7 +49,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "var",
     ]
 }
-_DESCRIPTIVE = frozenset({"itemsize", "nbytes", "strides", "flags", "device"})
+_DESCRIPTIVE = {
+    "itemsize": Reach.FAR,
+    "nbytes": Reach.BETWEEN,
+    "strides": Reach.NOWHERE,
+    "flags": Reach.NOWHERE,
+    "device": Reach.FAR,
+}
 _CHANGING = frozenset({"byteswap", "fill", "partition", "put", "setfield", "setflags", "sort"})
 _LEAVING = frozenset(
     {"tolist", "tobytes", "tofile", "dump", "dumps", "data", "ctypes", "getfield", "to_device"}
@@ -69,7 +75,7 @@ def method_of(array: TrackedArray, name: str) -> Any:
         if computed is not None:
             return computed(array)
         if name in _DESCRIPTIVE:
-            array.session_.narrow(Reach.BETWEEN)
+            array.session_.narrow(_DESCRIPTIVE[name])
             array.session_.look_at_shape(array.node_)
             return getattr(array.data_, name)
         if name in _LEAVING:
@@ -267,6 +273,7 @@ def set_part(array: TrackedArray, name: str, value: Any) -> None:
 def _base(array: TrackedArray) -> Any:
     """The array that this one is a view of: tracked, or plain, so that values leave."""
     base = array.data_.base
+    array.session_.narrow(Reach.NOWHERE)
     if base is None:
         return None
     for found in array.session_.standing_for(base):
