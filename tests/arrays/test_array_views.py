@@ -224,6 +224,14 @@ def half(x: Any) -> Any:
     return np.roll(x, len(x) // 2)
 
 
+def cleared(x: Any) -> Any:
+    try:
+        x.reshape(-1)[1:] = 0.0
+    except ValueError:
+        return x[::-1]
+    return x * 1
+
+
 ONE = R(5)
 ZEROS = np.array([0.0, -0.0, np.nan, 1, np.nan]), np.array([-0.0, 0.0, np.nan, np.nan, 1])
 UNLIKE: dict[str, tuple[Any, list[Any]]] = {
@@ -234,6 +242,9 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
         lambda x: x.ravel("K"), [*[R(3, 4)[::-1]] * 2, np.asfortranarray(R(6, 4))[::2]]),
     "the same cells again": (
         lambda x: (x + 1).ravel("K"), [*[np.broadcast_to(R(4), (3, 4))] * 2, R(4, 6).T[::2]]),
+    "a copy or not": (
+        cleared, [*[R(4, 6)[:, :3]] * 2, R(12, 2)[:, 0].reshape(4, 3)]),
+    "read-only": (cleared, [*[np.frombuffer(bytes(32))] * 2, R(4)]),
     "steps in memory": (
         lambda x: x[::-1] if x.strides[0] > 16 else x, [*[R(9)[::2]] * 2, R(15)[::3]]),
     "flags": (lambda x: x if x.flags.owndata else x[::-1], [R(5), R(5), R(9)[:5]]),

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,13 +121,21 @@ def signature_of(inputs: Inputs) -> Signature:
 
 
 def _memory_order(array: Array) -> str:
-    """How cells lie in memory: code can ask for that, and `ravel` and kin can follow it."""
+    """How cells lie in memory: `ravel` and kin can follow it, or give a copy that is written to.
+
+    An error can tell that an array is read-only.
+    """
+    locked = "" if array.flags.writeable else " read-only"
     if array.flags.c_contiguous:
-        return "C"
+        return f"C{locked}"
     if array.flags.f_contiguous:
-        return "F"
-    steps = sorted({0, *map(abs, array.strides)})
-    return str([steps.index(abs(n)) * (1 if n > 0 else -1) for n in array.strides])
+        return f"F{locked}"
+    axes = [(n, step) for n, step in zip(array.shape, array.strides, strict=True) if n != 1]
+    steps = sorted({0, *(abs(step) for _, step in axes)})
+    order = [steps.index(abs(step)) * (1 if step > 0 else -1) for _, step in axes]
+    # whether two axes are as good as one, by rows or by columns
+    even = [(p == q * m, p * n == q) for (n, p), (m, q) in pairwise(axes)]
+    return f"{order} {even}{locked}"
 
 
 @dataclass(frozen=True, slots=True)
