@@ -136,6 +136,7 @@ CHANGED = {
     "clip": (lambda x: np.clip(x, 3.5, 15.5), TABLE),
     "nanmedian": (lambda x: np.nanmedian(np.where(x > 12.5, np.nan, x), axis=1), TABLE),
     "quantile many": (lambda x: np.quantile(x, [0.2, 0.5, 0.9], axis=1), TABLE),
+    "quantile at": (lambda x: np.quantile(x[:, :3], x[0, 3:] / 40, axis=1), TABLE),
     "quantile lower": (lambda x: np.quantile(x, 0.3, axis=0, method="lower"), TABLE),
     "quantile hazen": (lambda x: np.quantile(x, 0.3, axis=(0, 2), method="hazen"), CUBE),
     "percentile keep": (lambda x: np.percentile(x, 40, keepdims=True), TABLE),

@@ -155,7 +155,9 @@ def quantile(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     rule = partial(_order_statistics, held, axes, method, skip, shape)
     lane = partial(_quantile_lane, shape, array.data_.shape, axes, keeps_axes(bound))
     edges = [Edge(array.node_, rule, by_values=True), Edge(array.node_, lane, False)]
-    edges += [all_cells(t, shape) for t in tracked_in(bound.get("q"))]
+    if type(q := bound.get("q")) is TrackedArray:  # its axes come first
+        maps = [follow(axis, size) for axis, size in enumerate(q.data_.shape)]
+        edges.append(Edge(q.node_, partial(separable, shape, q.data_.shape, maps)))
     return finish(session, result, edges, op, args)
 
 
