@@ -359,6 +359,56 @@ def test_object_and_structured_arrays() -> None:
     assert flat(wa.provenance(result), 0) == [1]
 
 
+RECORDS = np.array(
+    [(1, 2.0, (5, 6)), (3, 4.0, (7, 8)), (2, 1.0, (9, 0))],
+    dtype=[("a", int), ("b", float), ("c", int, 2)],
+)
+
+
+def set_fields(x: Any, y: Any) -> Any:
+    for record, value in zip(x, y, strict=False):
+        record["b"] = value
+        record[0] = 7
+    return x
+
+
+def set_part_of_field(x: Any, y: Any) -> Any:
+    x[1]["c"][:] = y[:2]
+    return x["c"]
+
+
+def set_with_what_left(x: Any, y: Any) -> Any:
+    x["b"] = float(y[0]) + float(y[1]) + float(y[2])
+    return x["b"]
+
+
+def set_record(x: Any, y: Any) -> Any:
+    x[1] = (1, y[0] + y[1] + y[2], (2, 3))
+    return x["b"]
+
+
+@pytest.mark.parametrize("f", [set_fields, set_part_of_field, set_with_what_left, set_record])
+def test_writing_into_records(f: Any) -> None:
+    plain, given = RECORDS.copy(), RECORDS.copy()
+    follow = wa.track(f)
+    assert np.array_equal(f(plain, X), follow(given, X)) and np.array_equal(plain, given)
+    assert follow.last.grade == "superset"
+    assert follow.last.backward()["y"][0].tolist()[:2] == [0, 1]
+
+
+def test_records_lie_in_their_array() -> None:
+    def f(x: Any) -> Any:
+        record, copied = x[1], x[1].copy()
+        x[1] = x[0]
+        return record["a"], record[1], record[["a", "b"]], copied["b"], record["c"], x[2][-1]
+
+    follow = wa.track(f)
+    for one, two in zip(f(RECORDS.copy()), follow(RECORDS.copy()), strict=True):
+        assert type(one) is type(two) and np.array_equal(one, two)
+    assert [p.grade for p in follow.last] == ["exact"] * 6
+    assert [set(p.backward()["x"][0].tolist()) for p in follow.last] == [{0}] * 3 + [{1}, {0}, {2}]
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), ()])
 def test_zero_sizes_and_zero_dimensions(shape: tuple[int, ...]) -> None:
     x = np.ones(shape)

@@ -109,7 +109,7 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return str(self._leave("str()"))
 
     def __copy__(self) -> Any:
-        return self if self.scalar_ else self.copy()
+        return self if self.scalar_ and self.data_.dtype.names is None else self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()

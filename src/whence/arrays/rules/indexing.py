@@ -50,6 +50,7 @@ from whence.arrays.writes import Written
 
 def get(array: TrackedArray, key: Any) -> Any:
     """`array[key]`: the cells move; arrays in the key only steer."""
+    key = _named_field(array, key)
     plain = raw(key)
     result = array.data_[plain]
     session = array.session_
@@ -59,7 +60,7 @@ def get(array: TrackedArray, key: Any) -> Any:
     _note_bounds(session, plain, in_shape)
     steers = tracked_in(key)
     rule: partial[Form]
-    if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
+    if _is_field(key):
         rule = partial(_field, shape, in_shape)
     elif _is_basic(plain):
         rule = partial(sliced, own(plain) if steers else plain, shape, in_shape)
@@ -70,8 +71,29 @@ def get(array: TrackedArray, key: Any) -> Any:
         rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
     edges = [Edge(array.node_, rule, by_values=bool(steers))]
     edges += [key_edge(k, shape) for k in steers]
+    found = result[()] if array.scalar_ and _is_field(key) and not shape else result
+    record = isinstance(found, np.void) and found.dtype.names is not None
+    if not record:
+        result = found
+    elif found is result:  # no number: it lies in the memory of its array, and can be written to
+        result = array.data_[(*plain, ...) if type(plain) is tuple else (plain, ...)]
     sized_by = _sizing(key, result, array) if steers else ()
-    return finish(session, result, edges, "index", (array, key), sized_by)
+    made = finish(session, result, edges, "index", (array, key), sized_by)
+    made.scalar_ = made.scalar_ or record
+    return made
+
+
+def _is_field(key: Any) -> bool:
+    """Whether a key names fields of records."""
+    return isinstance(key, str) or (isinstance(key, list) and bool(key) and type(key[0]) is str)
+
+
+def _named_field(array: TrackedArray, key: Any) -> Any:
+    """A key, with a record's number of a field as its name."""
+    names = array.data_.dtype.names
+    if names is None or not array.scalar_ or not isinstance(key, int | np.integer):
+        return key
+    return names[key]
 
 
 def _sizing(key: Any, result: Any, array: TrackedArray) -> list[Node]:
@@ -181,7 +203,7 @@ def key_edge(key: TrackedArray, shape: Shape) -> Edge:
 def put(array: TrackedArray, key: Any, value: Any) -> None:
     """`array[key] = value`: written cells come from the value, the others stay."""
     session = array.session_
-    write(session, array, key, value, operator.setitem, "assignment")
+    write(session, array, _named_field(array, key), value, operator.setitem, "assignment")
 
 
 def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: str) -> None:
@@ -194,7 +216,7 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         for operand in operands:
             session.escape(operand.node_, f"{op} into a plain array")
         return
-    if array.scalar_:  # a number stays what it is
+    if array.scalar_ and array.data_.dtype.names is None:  # a number stays what it is
         setter(bare(array), raw(key), raw(value))
         return
     careless = op in _AS_IT_GOES and _is_shared(value, array)
@@ -219,12 +241,14 @@ def write(session: Session, array: Any, key: Any, value: Any, setter: Any, op: s
         made = Written(array.node_, node, partial(_places, kept_key, in_shape), op, keys)
         session.overwrite(array, made, partial(_cells, kept_key, shape), keys)
         return
-    if isinstance(key, str):
+    if _is_field(key):
         doubt = "assignment to a field"
         edges = [Edge(array.node_, partial(_same, shape)), *_values(source, shape, doubt)]
+        if session.left and type(source) is not TrackedArray:
+            edges += session.tainted(shape)
         session.overwrite(array, Node(shape, edges, op), None)
         return
-    none = np.zeros(np.shape(raw(source)), bool) if not np.size(raw(source)) else None
+    none = np.zeros(np.shape(raw(source)), bool) if not _count(source) else None
     kept = partial(_untouched, setter, shaped, held, shape, none)
     by_values = bool(tracked_in(key))
     edges = [Edge(array.node_, kept, by_values=by_values)]
@@ -268,7 +292,12 @@ def _is_mask(key: TrackedArray, shape: Shape) -> bool:
 
 def _is_one(value: Any) -> bool:
     """Whether a value is the same for all cells: else a mask says which of its cells goes where."""
-    return bool(np.size(raw(value)) == 1)
+    return _count(value) == 1
+
+
+def _count(value: Any) -> int:
+    """How many cells or items a value has; the items of a list need not make an array."""
+    return len(value) if isinstance(value, list | tuple) else int(np.size(raw(value)))
 
 
 def _is_whole(array: TrackedArray, key: Any, source: Any) -> bool:
@@ -288,7 +317,7 @@ def _is_simple(key: Any, source: Any, shape: Shape) -> bool:
 
     What left has a say in all results, so that it need not be noted as a key.
     """
-    if isinstance(key, str) or any(_is_mask(k, shape) for k in tracked_in(key)):
+    if _is_field(key) or any(_is_mask(k, shape) for k in tracked_in(key)):
         return False
     return type(source) is TrackedArray or not tracked_in(source)
 
