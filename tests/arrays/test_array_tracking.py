@@ -728,6 +728,21 @@ def test_tracked_arrays_kept_from_another_call_are_doubted() -> None:
         assert found.grade == "superset" and "another call" in found.notes[0]
 
 
+def test_memory_maps_are_themselves(tmp_path: Path) -> None:
+    def f(x: Any) -> Any:
+        x.view()[0] = x[1]
+        x.flush()
+        return x * (2 if Path(x.filename).exists() else 3)
+
+    made = []
+    for call in (f, wa.track(f)):
+        np.save(tmp_path / "x.npy", X)
+        made.append(call(np.load(tmp_path / "x.npy", mmap_mode="r+")))
+        made.append(np.load(tmp_path / "x.npy"))
+    assert np.array_equal(made[0], made[2]) and np.array_equal(made[1], made[3])
+    assert 1 in flat(wa.provenance(made[2]), 0)
+
+
 def test_two_maps_of_one_file_are_doubted(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     one, two = (np.load(tmp_path / "x.npy", mmap_mode="r+") for _ in range(2))

@@ -55,10 +55,22 @@ _DESCRIPTIVE = {
     "strides": Reach.NOWHERE,
     "flags": Reach.NOWHERE,
     "device": Reach.FAR,
+    **dict.fromkeys(("filename", "mode", "offset"), Reach.NOWHERE),  # of a memory map
 }
 _CHANGING = frozenset({"byteswap", "fill", "partition", "put", "setfield", "setflags", "sort"})
 _LEAVING = frozenset(
-    {"tolist", "tobytes", "tofile", "dump", "dumps", "data", "ctypes", "getfield", "to_device"}
+    {
+        "tolist",
+        "tobytes",
+        "tofile",
+        "dump",
+        "dumps",
+        "data",
+        "ctypes",
+        "getfield",
+        "to_device",
+        "flush",
+    }
 )
 
 
@@ -139,7 +151,7 @@ def _view(array: TrackedArray, *args: Any, **kwargs: Any) -> Any:
     """The same memory; as another class of array, which is not followed, a copy."""
     value = bare(array)
     result = value.view(*args, **kwargs)
-    if isinstance(result, np.ndarray) and type(result) is not np.ndarray:
+    if isinstance(result, np.ndarray) and type(result) not in (np.ndarray, type(value)):
         array.session_.escape(array.node_, f".view as {type(result).__name__}")
         return result.copy()
     if result.shape == array.data_.shape:
