@@ -66,7 +66,8 @@ def test_arguments_matter_until_they_do_not() -> None:
     assert follow.last.backward(0)["x"][0].tolist() == [0, 1, 2]
     # a word that changes nothing is left out of the signature
     other = wa.track(smooth, views=wa.Views())
-    assert kinds(other, [(rng.random(6), 1, word) for word in "abc"]) == ["", "", "dimensional"]
+    found = kinds(other, [(rng.random(6), 1, word) for word in "abbcc"])
+    assert found == ["", "", "dimensional", "", "dimensional"]  # a new word is looked at once
 
 
 def test_m_observations() -> None:
@@ -260,6 +261,10 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
     "at size 0": (np_roll, [*((R(0), k) for k in (1, 2, 3)), *[(R(5), 1)] * 2, (R(5), 2)]),
     "numbers of NumPy": (np_roll, [(R(5), np.int64(k)) for k in (5, 10, 1)]),
     "small numbers": (lambda x, k: x[::-1] if k > 1 else x, [(R(5), k) for k in (1e-7, 2e-7, 5e9)]),
+    "another word": (
+        lambda x, how: {"sum": np.sum, "mean": np.mean, "first": lambda v: v[0]}[how](x),
+        [(R(5), how) for how in ("sum", "sum", "mean", "mean", "first")]),
+    "smaller numbers": (lambda x, k: np.sum(x[:k]), [(R(5), k) for k in (7, 8, 9, 9, 2, 3)]),
     "half, even and odd": (half, [R(n) for n in (4, 5, 9, 10)]),
     "half, odd and even": (half, [R(n) for n in (5, 6, 7, 10)]),
     "odd": (lambda x: x[::-1] if x.size % 2 else x, [R(n) for n in (5, 11, 7, 6, 8)]),

@@ -7,9 +7,11 @@ withdrawn by one that disagrees. What was learned is one document per function i
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -95,6 +97,49 @@ class Generalised:
         return rewrite(self.outputs, known, sizes) if len(known) == len(filled) else None
 
 
+class Values:
+    """The values of an argument that were seen to change nothing: words, and a span of numbers.
+
+    Between two numbers that agree there is little room to differ; beyond them code may do
+    something else (`x[:k]` takes all cells if k is large), as it may for another word.
+    """
+
+    def __init__(self, listed: Iterable[str] = ()) -> None:
+        self.words: set[str] = set()
+        self.numbers: list[float] = []
+        for value in listed:
+            self.take(value)
+
+    def take(self, value: str) -> None:
+        """Add one."""
+        number = _number(value)
+        if number is None:
+            self.words.add(value)
+        else:
+            ends = [*self.numbers, number]
+            self.numbers = [min(ends), max(ends)]
+
+    def hold(self, value: str) -> bool:
+        """Whether a value is among them."""
+        number = _number(value)
+        if number is None:
+            return value in self.words
+        return bool(self.numbers) and self.numbers[0] <= number <= self.numbers[-1]
+
+    def listed(self) -> list[str]:
+        """Values that say the same."""
+        return [*sorted(self.words), *map(repr, self.numbers)]
+
+
+def _number(value: str) -> float | None:
+    """The number that a text of an argument stands for, also one of NumPy."""
+    try:
+        found = float(value.partition("(")[2].rstrip(")") if value.startswith("np.") else value)
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
+
+
 class Learned:
     """Everything known about one function."""
 
@@ -102,7 +147,7 @@ class Learned:
         self.observations = observations
         self.seen: dict[str, Seen] = {}
         # arguments that change nothing, and ones that seemed so, by name and setting
-        self.irrelevant: set[tuple[str, str]] = set()
+        self.irrelevant: dict[tuple[str, str], Values] = {}
         self.relevant: set[tuple[str, str]] = set()
         self.general: dict[tuple[str, Pattern], Generalised] = {}
 
@@ -124,12 +169,16 @@ class Learned:
         while names:
             without = frozenset(name for name, _ in found)
             tried = [(name, signature.setting(without | {name})) for name in names]
-            known = next((pair for pair in tried if pair in self.irrelevant), None)
+            known = next((pair for pair in tried if self._is_left_out(signature, pair)), None)
             if known is None:
                 break
             found.append(known)
             names.remove(known[0])
         return found
+
+    def _is_left_out(self, signature: Signature, pair: tuple[str, str]) -> bool:
+        values = self.irrelevant.get(pair)
+        return values is not None and values.hold(signature.arguments[pair[0]])
 
     def dimensional(self, signature: Signature) -> list[Output] | None:
         """A dimensional view, if there is one."""
@@ -219,14 +268,18 @@ class Learned:
             rivals = [
                 g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1
             ]
-            if rivals and all(_agree(g) for g in rivals) and _enough(rivals, name):
-                self.irrelevant.add((name, setting))
+            known = self.irrelevant.get((name, setting))
+            if rivals and all(_agree(g) for g in rivals) and (known or _enough(rivals, name)):
+                values = self.irrelevant.setdefault((name, setting), Values())
+                for seen in itertools.chain(*rivals):
+                    values.take(seen.signature.arguments[name])
                 self._merge()
 
     def _restore(self, signature: Signature) -> bool:
         """Take back that arguments change nothing in the setting of a signature."""
         found = self._left_out(signature)
-        self.irrelevant.difference_update(found)
+        for pair in found:
+            del self.irrelevant[pair]
         self.relevant.update(found)
         self._merge()
         return bool(found)
@@ -248,7 +301,7 @@ class Learned:
             "format": FORMAT,
             "function": name,
             "digest": digest,
-            "irrelevant": sorted(self.irrelevant),
+            "irrelevant": sorted([*pair, v.listed()] for pair, v in self.irrelevant.items()),
             "relevant": sorted(self.relevant),
             "seen": [
                 {
@@ -267,7 +320,7 @@ class Learned:
     def from_document(cls, document: Document, observations: int) -> Learned:
         """What `to_document` kept."""
         made = cls(observations)
-        made.irrelevant = {(name, setting) for name, setting in document["irrelevant"]}
+        made.irrelevant = {(n, s): Values(listed) for n, s, listed in document["irrelevant"]}
         made.relevant = {(name, setting) for name, setting in document["relevant"]}
         for item in document["seen"]:
             signature = Signature.from_json(item["signature"])
