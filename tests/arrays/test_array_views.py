@@ -265,6 +265,9 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
         lambda x, how: {"sum": np.sum, "mean": np.mean, "first": lambda v: v[0]}[how](x),
         [(R(5), how) for how in ("sum", "sum", "mean", "mean", "first")]),
     "smaller numbers": (lambda x, k: np.sum(x[:k]), [(R(5), k) for k in (7, 8, 9, 9, 2, 3)]),
+    "numbers and sizes": (
+        lambda x, k: np.sum(x[:k]),
+        [*((R(5), k) for k in (7, 8, 9)), *((R(12), k) for k in (20, 30, 40, 8))]),
     "half, even and odd": (half, [R(n) for n in (4, 5, 9, 10)]),
     "half, odd and even": (half, [R(n) for n in (5, 6, 7, 10)]),
     "odd": (lambda x: x[::-1] if x.size % 2 else x, [R(n) for n in (5, 11, 7, 6, 8)]),

@@ -168,7 +168,7 @@ class Learned:
         names = list(signature.arguments) if self.irrelevant else []
         while names:
             without = frozenset(name for name, _ in found)
-            tried = [(name, signature.setting(without | {name})) for name in names]
+            tried = [pair for name in names for pair in _settings(signature, name, without)]
             known = next((pair for pair in tried if self._is_left_out(signature, pair)), None)
             if known is None:
                 break
@@ -258,7 +258,7 @@ class Learned:
             skipped = self._skipped(signature)
             without = skipped | {name}
             setting = signature.setting(without)
-            if name in skipped or (name, setting) in self.relevant:
+            if name in skipped:
                 continue
             groups: dict[str, list[Seen]] = {}
             for seen in self.seen.values():
@@ -268,12 +268,22 @@ class Learned:
             rivals = [
                 g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1
             ]
-            known = self.irrelevant.get((name, setting))
-            if rivals and all(_agree(g) for g in rivals) and (known or _enough(rivals, name)):
-                values = self.irrelevant.setdefault((name, setting), Values())
-                for seen in itertools.chain(*rivals):
-                    values.take(seen.signature.arguments[name])
-                self._merge()
+            if not all(_agree(g) for g in rivals):
+                continue
+            if all(s.reach is Reach.FAR for g in rivals for s in g):
+                self._leave_out(name, setting, rivals)
+            else:  # what does not matter at one size may at another
+                for key, group in groups.items():
+                    if group in rivals:
+                        self._leave_out(name, key, [group])
+
+    def _leave_out(self, name: str, setting: str, rivals: list[list[Seen]]) -> None:
+        pair = name, setting
+        if pair not in self.relevant and (pair in self.irrelevant or _enough(rivals, name)):
+            values = self.irrelevant.setdefault(pair, Values())
+            for seen in itertools.chain(*rivals):
+                values.take(seen.signature.arguments[name])
+            self._merge()
 
     def _restore(self, signature: Signature) -> bool:
         """Take back that arguments change nothing in the setting of a signature."""
@@ -332,6 +342,12 @@ class Learned:
         for seen in list(made.seen.values()):
             made._generalise(seen.signature)
         return made
+
+
+def _settings(signature: Signature, name: str, without: frozenset[str]) -> list[tuple[str, str]]:
+    """What an argument may have been left out in: for any sizes, or for these."""
+    rest = without | {name}
+    return [(name, signature.setting(rest)), (name, signature.key(rest))]
 
 
 def _agree(group: list[Seen]) -> bool:
