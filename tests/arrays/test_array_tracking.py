@@ -518,6 +518,12 @@ def test_what_is_put_in_place_of_a_function_is_called() -> None:
         assert wa.track(lambda x: x + np.zeros(4))(X).tolist() == (X + 7).tolist()
 
 
+def test_reshape_refuses_the_order_of_memory() -> None:
+    for call in (lambda x: x.reshape(-1, order="K"), lambda x: np.reshape(x, 4, order="K")):
+        with pytest.raises(ValueError, match="K"):
+            wa.track(call)(X)
+
+
 def test_functions_that_raise() -> None:
     @wa.track
     def f(x: Any) -> Any:

@@ -84,10 +84,14 @@ def _replayed(session: Session, func: Any, args: Any, kwargs: Any, shown: Any) -
 
 
 def in_order(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """`np.ravel` and `np.reshape`: the orders "K" and "A" go by memory, so they are spelled out."""
+    """`np.ravel` and `np.reshape`: the orders "K" and "A" go by memory, so they are spelled out.
+
+    `np.reshape` refuses "K".
+    """
     bound = bind(func, args, kwargs)
     array, order = bound.pop("a"), bound.get("order")
-    if type(array) is not TrackedArray or order not in ("A", "K"):
+    spelled = ("A", "K") if func is np.ravel else ("A",)
+    if type(array) is not TrackedArray or order not in spelled:
         return moved(session, func, args, kwargs)
     data = array.data_
     if order == "A":
