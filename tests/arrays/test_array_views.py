@@ -268,6 +268,12 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
     "numbers and sizes": (
         lambda x, k: np.sum(x[:k]),
         [*((R(5), k) for k in (7, 8, 9)), *((R(12), k) for k in (20, 30, 40, 8))]),
+    "all there is at one size": (
+        lambda x, trim: np.sum(x[:3] if trim else x),
+        [(R(n), trim) for n in (3, 5) for trim in (True, False, True)]),
+    "words at other sizes": (
+        lambda x, name: x[0] if name < "c" else x[-1],
+        [*((R(4), name) for name in "ab"), *((R(6), name) for name in "cd"), (R(4), "c")]),
     "half, even and odd": (half, [R(n) for n in (4, 5, 9, 10)]),
     "half, odd and even": (half, [R(n) for n in (5, 6, 7, 10)]),
     "odd": (lambda x: x[::-1] if x.size % 2 else x, [R(n) for n in (5, 11, 7, 6, 8)]),

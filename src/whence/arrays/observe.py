@@ -94,10 +94,6 @@ class Signature:
         """All sizes in order."""
         return tuple(n for _, shape in self.sizes for n in shape)
 
-    def setting(self, without: frozenset[str]) -> str:
-        """What an argument is found irrelevant in: all the rest, and which sizes are 0 or 1."""
-        return f"{[min(size, 2) for size in self.flat_sizes()]} {self.shape_key(without)}"
-
     def _rest(self, without: frozenset[str]) -> str:
         kept = {k: v for k, v in self.arguments.items() if k not in without}
         return f"{self.kinds} {kept}"

@@ -7,7 +7,6 @@ withdrawn by one that disagrees. What was learned is one document per function i
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import threading
@@ -168,7 +167,7 @@ class Learned:
         names = list(signature.arguments) if self.irrelevant else []
         while names:
             without = frozenset(name for name, _ in found)
-            tried = [pair for name in names for pair in _settings(signature, name, without)]
+            tried = [(name, signature.key(without | {name})) for name in names]
             known = next((pair for pair in tried if self._is_left_out(signature, pair)), None)
             if known is None:
                 break
@@ -257,33 +256,22 @@ class Learned:
         for name in signature.arguments:
             skipped = self._skipped(signature)
             without = skipped | {name}
-            setting = signature.setting(without)
-            if name in skipped:
+            pair = name, signature.key(without)
+            if name in skipped or pair in self.relevant:
                 continue
-            groups: dict[str, list[Seen]] = {}
-            for seen in self.seen.values():
-                own = seen.signature
-                if name in own.arguments and seen.count and own.setting(without) == setting:
-                    groups.setdefault(own.key(without), []).append(seen)
-            rivals = [
-                g for g in groups.values() if len({s.signature.arguments[name] for s in g}) > 1
+            alike = [
+                seen
+                for seen in self.seen.values()
+                if name in seen.signature.arguments
+                and seen.count
+                and seen.signature.key(without) == pair[1]
             ]
-            if not all(_agree(g) for g in rivals):
-                continue
-            if all(s.reach is Reach.FAR for g in rivals for s in g):
-                self._leave_out(name, setting, rivals)
-            else:  # what does not matter at one size may at another
-                for key, group in groups.items():
-                    if group in rivals:
-                        self._leave_out(name, key, [group])
-
-    def _leave_out(self, name: str, setting: str, rivals: list[list[Seen]]) -> None:
-        pair = name, setting
-        if pair not in self.relevant and (pair in self.irrelevant or _enough(rivals, name)):
-            values = self.irrelevant.setdefault(pair, Values())
-            for seen in itertools.chain(*rivals):
-                values.take(seen.signature.arguments[name])
-            self._merge()
+            values = [seen.signature.arguments[name] for seen in alike]
+            if len(alike) > 1 and _agree(alike) and (pair in self.irrelevant or _enough(values)):
+                known = self.irrelevant.setdefault(pair, Values())
+                for value in values:
+                    known.take(value)
+                self._merge()
 
     def _restore(self, signature: Signature) -> bool:
         """Take back that arguments change nothing in the setting of a signature."""
@@ -344,20 +332,14 @@ class Learned:
         return made
 
 
-def _settings(signature: Signature, name: str, without: frozenset[str]) -> list[tuple[str, str]]:
-    """What an argument may have been left out in: for any sizes, or for these."""
-    rest = without | {name}
-    return [(name, signature.setting(rest)), (name, signature.key(rest))]
-
-
 def _agree(group: list[Seen]) -> bool:
     first = group[0]
     return all(s.regular and same_output(first.outputs, s.outputs) for s in group)
 
 
-def _enough(rivals: list[list[Seen]], name: str) -> bool:
+def _enough(listed: list[str]) -> bool:
     """Two values of a word or a flag are enough, three of a number."""
-    values = {s.signature.arguments[name] for group in rivals for s in group}
+    values = set(listed)
     words = all(value in ("None", "True", "False") or value[0] in "'\"" for value in values)
     return len(values) >= (2 if words else 3)
 
