@@ -259,6 +259,7 @@ UNLIKE: dict[str, tuple[Any, list[Any]]] = {
         pad, [(R(5), 0, "edge"), (R(5), 0, "wrap"), *[(R(5), 2, "edge")] * 2, (R(5), 2, "wrap")]),
     "at size 1": (np_roll, [*((R(1), k) for k in (1, 2, 3)), *[(R(5), 1)] * 2, (R(5), 2)]),
     "at size 0": (np_roll, [*((R(0), k) for k in (1, 2, 3)), *[(R(5), 1)] * 2, (R(5), 2)]),
+    "once around and more": (np_roll, [(R(6), k) for k in (0, 6, 12, 12, 1)]),
     "numbers of NumPy": (np_roll, [(R(5), np.int64(k)) for k in (5, 10, 1)]),
     "small numbers": (lambda x, k: x[::-1] if k > 1 else x, [(R(5), k) for k in (1e-7, 2e-7, 5e9)]),
     "another word": (

@@ -267,7 +267,10 @@ class Learned:
                 and seen.signature.key(without) == pair[1]
             ]
             values = [seen.signature.arguments[name] for seen in alike]
-            if len(alike) > 1 and _agree(alike) and (pair in self.irrelevant or _enough(values)):
+            bent = any(seen.reach is Reach.HERE for seen in alike)  # no span says anything then
+            if bent or len(alike) == 1 or not _agree(alike):
+                continue
+            if pair in self.irrelevant or _enough(values):
                 known = self.irrelevant.setdefault(pair, Values())
                 for value in values:
                     known.take(value)
