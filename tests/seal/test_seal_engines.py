@@ -76,18 +76,27 @@ def test_entries_in_several_goes_give_the_same(spark: Any, tmp_path: Path, bits:
         assert sealed(tmp_path / "often", bits=bits) == once
 
 
-def test_folders_whose_names_look_like_patterns(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, place = tmp_path / "s[1]*", tmp_path / "a[1] {b}*"
+@pytest.fixture
+def like_patterns(spark: Any, tmp_path: Path) -> tuple[Any, Path]:
+    """A source and an archive in folders whose names look like patterns."""
+    source = tmp_path / "s[1]*"
     spark.range(0, 6, 1, 2).selectExpr("id % 3 AS g", "id").write.parquet(str(source))
-    spark.read.parquet(exactly(str(source))).createOrReplaceTempView("n")
-    for mode, query in (
-        ("eager", "SELECT * FROM n"),
-        ("lazy", "SELECT g, sum(id) FROM n GROUP BY g"),
-    ):
-        run = whence.capture(spark.sql(query), name=mode, archive=place, mode=mode)
-        assert run.output.count() == {"eager": 6, "lazy": 3}[mode]
+    return spark.read.parquet(exactly(str(source))), tmp_path / "a[1] {b}*"
+
+
+def test_folders_whose_names_look_like_patterns(like_patterns: tuple[Any, Path]) -> None:
+    source, place = like_patterns
+    assert whence.capture(source, archive=place, mode="eager").output.count() == 6
+
+
+@pytest.mark.full
+def test_sealing_in_folders_whose_names_look_like_patterns(
+    like_patterns: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, place = like_patterns
+    whence.capture(source, name="rows", archive=place, mode="eager")
+    sums = source.groupBy("g").sum("id")
+    assert whence.capture(sums, name="sums", archive=place, mode="lazy").output.count() == 3
     shutil.copytree(place, tmp_path / "plain")
     duck = sealed(tmp_path / "plain", bits=8)
     monkeypatch.setattr(sealing, "SMALL_BYTES", -1)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from whence.spark.instrument.supported import SECTIONS, render
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,7 @@ def test_the_committed_table_is_current() -> None:
     )
 
 
+@pytest.mark.full
 def test_each_named_test_is_there() -> None:
     named = {t for entries in SECTIONS.values() for entry in entries for t in entry.tests}
     files = sorted({name.partition("::")[0] for name in named} - {ELSEWHERE})

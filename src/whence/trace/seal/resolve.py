@@ -7,6 +7,7 @@ made of: label and inputs, by id, level by level. Nodes with one token and other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from whence.trace.seal.work import Work, union
 
@@ -64,12 +65,11 @@ class Resolver:
         if self._work.levels < 2 or not engine.run(several)[0][0]:
             return nodes
         columns = ", ".join(f"n.{x}" for x in (*self._work.hashes, "e", "label"))
-        edges = engine.table("edges", f"SELECT d, e, f FROM {union(self._work.edges)} AS m")
         while True:
             above = engine.table(
                 "above",
                 f"SELECT n.f, max(i.level) + 1 AS level FROM {nodes} AS n "
-                f"JOIN {edges} AS m ON m.d = n.f AND m.e = n.e "
+                f"JOIN {self._met} AS m ON m.d = n.f AND m.e = n.e "
                 f"JOIN {nodes} AS i ON i.f = m.f AND i.level >= n.level GROUP BY n.f",
             )
             if not engine.run(f"SELECT count(*) FROM {above} AS a")[0][0]:
@@ -79,6 +79,11 @@ class Resolver:
                 f"SELECT {columns}, coalesce(a.level, n.level) AS level FROM {nodes} AS n "
                 f"LEFT JOIN {above} AS a ON a.f = n.f",
             )
+
+    @cached_property
+    def _met(self) -> str:
+        """The edges that were met, computed once for all levels."""
+        return self._work.engine.table("edges", f"SELECT * FROM {union(self._work.edges)} AS m")
 
     # --- Full tokens ------------------------------------------------------------------------
 
@@ -162,7 +167,7 @@ class Resolver:
         return self._work.engine.table(
             "own",
             f"SELECT m.d, {found} AS input, m.idx, m.times, m.contributes "
-            f"FROM {union(self._work.edges)} AS m "
+            f"FROM {self._met} AS m "
             f"JOIN {nodes} AS n ON n.level = {level} AND m.d = n.f AND m.e = n.e{inner}",
         )
 
