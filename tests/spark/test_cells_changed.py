@@ -6,7 +6,7 @@ every contributing cell must change it.
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -155,18 +155,24 @@ def covers(cell: str, path: str) -> bool:
     return re.fullmatch(rf"{pattern}(?:[.\[].*)?", path) is not None
 
 
-def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
+def computed(workshop: Workshop, expressions: Sequence[str], rows: list[Any]) -> tuple[Any, ...]:
+    """A run over `ROW`, what it gave, and what other rows give, by their ids."""
     session, path = workshop.session, str(workshop.folder())
-    cases = [(p, v) for p, old in leaves(ROW) if p != "id" for v in others(old)]
-    rows = [{**changed(p, v), "id": i} for i, (p, v) in enumerate(cases, 1)]
     session.createDataFrame([ROW], SCHEMA).write.parquet(path)
-    expressions = [*EXACT, *LOOSE]
     listed = [f"{text} AS o{i}" for i, text in enumerate(expressions)]
     frame = session.read.parquet(path).selectExpr("id", *listed)
     again = session.createDataFrame(rows, SCHEMA).selectExpr("id", *listed)
     results = {row["id"]: row.asDict(recursive=True) for row in again.collect()}
     run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
     (whole,) = (row.asDict(recursive=True) for row in run.output.collect())
+    return run, whole, results
+
+
+def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
+    cases = [(p, v) for p, old in leaves(ROW) if p != "id" for v in others(old)]
+    rows = [{**changed(p, v), "id": i} for i, (p, v) in enumerate(cases, 1)]
+    expressions = [*EXACT, *LOOSE]
+    run, whole, results = computed(workshop, expressions, rows)
     for i, text in enumerate(expressions):
         every = list(leaves(whole[f"o{i}"], f"o{i}"))
         for place, value in every[:: len(every) // ASKED + 1]:
@@ -188,16 +194,9 @@ def test_a_cell_that_changes_a_value_is_behind_it(workshop: Workshop) -> None:
 
 
 def test_a_list_that_has_to_be_there_is_behind_what_is_beside_it(workshop: Workshop) -> None:
-    session, path = workshop.session, str(workshop.folder())
     lists = ("items", "nums", "m")
     rows = [{**ROW, name: None, "id": i} for i, name in enumerate(lists, 1)]
-    session.createDataFrame([ROW], SCHEMA).write.parquet(path)
-    listed = [f"{text} AS o{i}" for i, text in enumerate(BESIDE)]
-    frame = session.read.parquet(path).selectExpr("id", *listed)
-    again = session.createDataFrame(rows, SCHEMA).selectExpr("id", *listed)
-    results = {row["id"]: row.asDict(recursive=True) for row in again.collect()}
-    run = whence.capture(frame, archive=workshop.folder(), mode="eager", progress=False)
-    (whole,) = (row.asDict(recursive=True) for row in run.output.collect())
+    run, whole, results = computed(workshop, BESIDE, rows)
     for i, text in enumerate(BESIDE):
         every = leaves(whole[f"o{i}"], f"o{i}")
         place, value = next((p, v) for p, v in every if v is not None)
