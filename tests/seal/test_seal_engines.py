@@ -9,7 +9,7 @@ from seal_kit import SHAPES, write_sources
 
 import whence
 from whence import sealing
-from whence.spark.gateway import exactly
+from whence.spark.gateway import Gateway, exactly
 from whence.trace.seal import duck
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -101,6 +101,19 @@ def test_sealing_in_folders_whose_names_look_like_patterns(
     duck = sealed(tmp_path / "plain", bits=8)
     monkeypatch.setattr(sealing, "SMALL_BYTES", -1)
     assert sealed(place, bits=8) == duck
+
+
+def test_no_size_is_endless(spark: Any) -> None:
+    # Spark takes a join for as large as the product of its sides: digits double with each of these.
+    gateway = Gateway(spark)
+    found = gateway.session.range(5).selectExpr("id", "id * 2 AS twice")
+    for _ in range(12):
+        other = found.withColumnRenamed("twice", "again")
+        found = gateway.checkpointed(found.join(other, "id").select("id", "twice"))
+        size = found._jdf.queryExecution().optimizedPlan().stats().simpleString()
+        assert len(size) < 40
+        assert int(size.partition("E+")[2].partition(" ")[0] or 0) < 500
+    assert sorted(map(tuple, found.collect())) == [(i, 2 * i) for i in range(5)]
 
 
 def test_both_give_the_same(spark: Any, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ _WHOLE_TIMES = (
     "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 )
+# Spark takes a join for as large as the product of its sides. A size of a hundred digits, as Spark
+# spells it, means nothing.
+_ENDLESS = re.compile(r"E\+\d{3,} B")
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 # How files are written. The catalog tells what is whole, so no file needs to.
 _WRITTEN = {
@@ -152,6 +155,19 @@ class Gateway(Plans):
     def frame_in(self, plan: Plan, session: SparkSession) -> DataFrame:
         """The DataFrame of a plan, in a session that the user has."""
         return DataFrame(self._classes.dataset.ofRows(session._jsparkSession, plan), session)
+
+    def checkpointed(self, frame: DataFrame) -> DataFrame:
+        """A frame computed and cut off from what made it.
+
+        Spark keeps the size that it expected. Over joins of joins that gets a number of millions
+        of digits, and planning takes minutes; then the rows alone are kept.
+        """
+        found = frame.localCheckpoint()
+        execution = found._jdf.queryExecution()
+        if not _ENDLESS.search(execution.optimizedPlan().stats().simpleString()):
+            return found
+        bare = self._java.internalCreateDataFrame(execution.toRdd(), found._jdf.schema(), False)
+        return DataFrame(bare, self.session)
 
     def read_parquet(self, folder: str, schema: str) -> Plan:
         """The relation over a folder of Parquet files with a schema given as JSON."""

@@ -72,7 +72,7 @@ class SparkEngine:
 
     def table(self, stem: str, sql: str) -> str:
         """A temporary table with the answer to a query, cut off from what made it; its name."""
-        return self._view(stem, self._session.sql(sql).localCheckpoint())
+        return self._view(stem, self._gateway.checkpointed(self._session.sql(sql)))
 
     def rows(self, dataset: Any) -> str:
         """The rows of a dataset, each with its locator."""
@@ -124,7 +124,7 @@ class SparkEngine:
         """Rows with an `id` in this order, by the parts of a sorted frame: no task sees all."""
         place = F.monotonically_increasing_id()  # the part, and the row's number in it
         ordered = self._session.sql(f"{sql} ORDER BY {order}").withColumn("place", place)
-        placed = ordered.localCheckpoint()
+        placed = self._gateway.checkpointed(ordered)
         counts = placed.groupBy(F.expr(f"shiftright(place, {_PART_BITS})").alias("part")).count()
         sizes = {row.part: row["count"] for row in counts.collect()}
         following = reserve(sum(sizes.values()))

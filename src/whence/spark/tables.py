@@ -14,7 +14,8 @@ class SparkTables:
     """Runs the SQL of `whence.trace.closure` on Spark."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._session = Gateway(session).session
+        self._gateway = Gateway(session)
+        self._session = self._gateway.session
         # A checkpoint of a union can fail over constraints, which are of no use here.
         self._session.conf.set("spark.sql.constraintPropagation.enabled", "false")
         self._names = 0
@@ -27,7 +28,7 @@ class SparkTables:
         """A temporary table with the answer to a query; its name."""
         self._names += 1
         name = f"{stem}_{self._names}"
-        self._session.sql(sql).localCheckpoint().createOrReplaceTempView(name)
+        self._gateway.checkpointed(self._session.sql(sql)).createOrReplaceTempView(name)
         return name
 
     def scan(self, paths: Sequence[str]) -> str:
