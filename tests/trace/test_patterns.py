@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import whence
 from whence.trace.patterns import Condition, Node, Pattern, anywhere, node, pattern
-from whence.trace.patterns.schema import path_text, routes
+from whence.trace.patterns.schema import fitting, path_text, routes
 from whence.trace.patterns.tree import node_text
 
 
@@ -25,6 +25,7 @@ from whence.trace.patterns.tree import node_text
         ("a[b]{1,3}", [Node("a", times=(1, 3), children=(Node("b"),))]),
         ("a[b]{2,}", [Node("a", times=(2, None), children=(Node("b"),))]),
         ("a[]", [Node("a", times=(1, None))]),
+        ("a[] is null", [Node("a", conditions=(Condition("is null"),), times=(1, None))]),
         ("a = 1", [Node("a", conditions=(Condition("=", 1),))]),
         ("a != -1.5", [Node("a", conditions=(Condition("<>", -1.5),))]),
         ("a >= 'it''s'", [Node("a", conditions=(Condition(">=", "it's"),))]),
@@ -111,6 +112,44 @@ def test_a_name_is_the_one_that_is_written_else_whatever_its_case(start, text, f
 def test_a_name_that_two_columns_have_is_ambiguous(text):
     with pytest.raises(whence.PatternError, match="ambiguous"):
         routes(struct("a", "b", "a"), pattern(text).nodes[0])
+
+
+MIXED = struct(
+    "n",
+    ("s", struct("id", ("v", struct("x")))),
+    ("l", {"type": "array", "elementType": struct("x", "v", ("s", struct("x")))}),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("*.id", ["s"]),
+        ("*.x", ["l[]"]),
+        ("//s.id", ["s"]),
+        ("*[0]", ["l[0]"]),
+        ("//v = 1", ["l[].v"]),
+        ("//v is null", ["s.v", "l[].v"]),
+        ("*[v.x]", ["s"]),
+        ("//*[s]//x", ["l[]"]),
+    ],
+)
+def test_of_several_meant_those_count_that_can_hold_what_is_asked(text, found):
+    assert [path_text(r.steps) for r in fitting(MIXED, pattern(text).nodes[0])] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        ("*.idd", whence.UnknownNameError, "did you mean 'id'"),
+        ("n.x", whence.UnknownNameError, "there are none"),
+        ("s[0]", whence.PatternError, "no list to take an item of; this is a struct of id, v"),
+        ("s = 1", whence.PatternError, "cannot be compared"),
+    ],
+)
+def test_what_can_be_nowhere_is_refused(text, error, told):
+    with pytest.raises(error, match=told):
+        fitting(MIXED, pattern(text).nodes[0])
 
 
 NAMES = st.sampled_from(["a", "b_1", "a.b", "select", "ü", "`"])

@@ -110,23 +110,11 @@ class Matcher:
     def _node(self, node: Node, above: Place) -> list[_Found]:
         """The occurrences of a node below a place."""
         found = []
-        for route in types.routes(above.type, node):
-            each = _Found(self._occurrences(node, above, self._to_items(node, route)))
+        for route in types.fitting(above.type, node):
+            each = _Found(self._occurrences(node, above, route))
             self._descend(each, node.children)
             found.append(each)
         return found
-
-    @staticmethod
-    def _to_items(node: Node, route: Route) -> Route:
-        """A route that ends in a list goes on to its items, unless the list itself is meant."""
-        if node.is_plain or types.kind(route.type) != "array":
-            if node.position is not None:
-                raise PatternError(
-                    f"{node_text(node)}: there is no list to take an item of; this is "
-                    f"{types.described(route.type)}"
-                )
-            return route
-        return Route((*route.steps, Item(node.position)), types.element(route.type))
 
     # --- Tables -----------------------------------------------------------------------------
 
@@ -137,7 +125,7 @@ class Matcher:
         """
         if not node.conditions:
             return self._expanded(node, above, route)
-        tests = " AND ".join(self._test(node, c, route.type) for c in node.conditions)
+        tests = " AND ".join(self._test(node, c) for c in node.conditions)
         try:
             return self._expanded(node, above, route, tests)
         except Exception:
@@ -227,17 +215,12 @@ class Matcher:
         return replace(place, table=table)
 
     @staticmethod
-    def _test(node: Node, condition: Condition, found: Type) -> str:
+    def _test(node: Node, condition: Condition) -> str:
         match condition.comparison:
             case "is null" | "is not null":
                 return f"v {condition.comparison}"
             case "where":
                 return f"({_predicate(node, str(condition.value))})"
-        if types.kind(found) in ("struct", "array", "map"):
-            raise PatternError(
-                f"{node_text(node)}: this is {types.described(found)}, which cannot be compared; "
-                "name a part of it"
-            )
         if condition.comparison == "in":
             return f"v IN ({', '.join(map(_literal, condition.value))})"
         return f"v {condition.comparison} {_literal(condition.value)}"

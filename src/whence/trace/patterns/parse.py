@@ -255,6 +255,6 @@ def _indexed(
             every = True
     if below is not None:
         inner += (below,)
-    if every and times is None and not inner and not conditions:
+    if every and times is None and not inner:
         times = (1, None)
     return Node(name, edge, position, conditions, times, inner)

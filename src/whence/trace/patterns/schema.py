@@ -8,7 +8,7 @@ from typing import Any
 
 from whence.errors import PatternError, UnknownNameError
 from whence.plan.paths import Field, Item, Step, Value, quote, step_text
-from whence.trace.patterns.tree import Node
+from whence.trace.patterns.tree import Node, node_text
 
 Type = str | Mapping[str, Any]
 
@@ -51,11 +51,48 @@ def _own(found: Any) -> Type:
     return found if isinstance(found, str) else dict(found)
 
 
+class _Misfit(PatternError):
+    """What a node asks for cannot be in values of a type."""
+
+
+def fitting(start: Type, node: Node) -> list[Route]:
+    """The ways to what a node names, or to its items, where all that is asked can be found."""
+    found: list[Route] = []
+    errors: list[UnknownNameError | _Misfit] = []
+    for route in routes(start, node):
+        try:
+            found.append(_fitted(route, node))
+        except (UnknownNameError, _Misfit) as error:
+            errors.append(error)
+    if not found:
+        raise next((e for e in errors if getattr(e, "available", ())), errors[0])
+    return found
+
+
+def _fitted(route: Route, node: Node) -> Route:
+    """A route that ends in a list goes on to its items, unless the list itself is meant."""
+    if not node.is_plain and kind(route.type) == "array":
+        route = Route((*route.steps, Item(node.position)), element(route.type))
+    elif node.position is not None:
+        raise _Misfit(
+            f"{node_text(node)}: there is no list to take an item of; this is "
+            f"{described(route.type)}"
+        )
+    if kind(route.type) in ("struct", "array", "map") and any(c.compares for c in node.conditions):
+        raise _Misfit(
+            f"{node_text(node)}: this is {described(route.type)}, which cannot be compared; "
+            "name a part of it"
+        )
+    for child in node.children:
+        fitting(route.type, child)
+    return route
+
+
 def routes(start: Type, node: Node) -> list[Route]:
     """All ways from a value to what a node names; a list on the way stands for its items."""
     if node.name == "":
         if kind(start) != "array":
-            raise PatternError(f"there is no list to take an item of: this is {described(start)}")
+            raise _Misfit(f"there is no list to take an item of: this is {described(start)}")
         return [Route((), start)]
     below = list(_below(start, (), deep=node.edge == "descendant"))
     found = below if node.name is None else _named(below, node.name)

@@ -16,6 +16,11 @@ class Condition:
     comparison: Comparison
     value: Any = None
 
+    @property
+    def compares(self) -> bool:
+        """Whether the value is compared with another one."""
+        return self.comparison not in ("is null", "is not null", "where")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
