@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +18,7 @@ from whence.archive import Archive, DataFile, Dataset
 from whence.errors import PatternError
 from whence.plan.paths import Field
 from whence.trace.patterns import Condition, Node, Pattern
-from whence.trace.patterns.match import Matcher, Place
+from whence.trace.patterns.match import Matcher, Place, _literal
 from whence.trace.places import Held
 from whence.trace.tables import Tables
 
@@ -252,3 +254,22 @@ def test_matches_are_those_of_the_oracle(folder: Path, table: list[Any], pattern
     except PatternError:
         assume(False)
     assert found == expected(table, pattern)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (float("inf"), "DOUBLE"),
+        (float("-inf"), "DOUBLE"),
+        (1e300, "DOUBLE"),
+        (np.float64(1.5), "DOUBLE"),
+        (np.int64(3), "BIGINT"),
+        (b"a\x00'", "BLOB"),
+        ("it's", "VARCHAR"),
+        (True, "BOOLEAN"),
+    ],
+)
+def test_values_from_python_are_compared_as_they_are(value: Any, kind: str) -> None:
+    sql = f"SELECT v = {_literal(value)} FROM (SELECT ?::{kind} AS v)"
+    given = value.item() if isinstance(value, np.generic) else value
+    assert duckdb.connect().execute(sql, [given]).fetchall() == [(True,)]

@@ -28,6 +28,7 @@ from whence.trace.patterns.tree import node_text
         ("a[] is null", [Node("a", conditions=(Condition("is null"),), times=(1, None))]),
         ("a = 1", [Node("a", conditions=(Condition("=", 1),))]),
         ("a != -1.5", [Node("a", conditions=(Condition("<>", -1.5),))]),
+        ("a < 1e+20", [Node("a", conditions=(Condition("<", 1e20),))]),
         ("a >= 'it''s'", [Node("a", conditions=(Condition(">=", "it's"),))]),
         ("a in (1, 'x', true)", [Node("a", conditions=(Condition("in", (1, "x", True)),))]),
         ("a IS NOT NULL", [Node("a", conditions=(Condition("is not null"),))]),
@@ -153,7 +154,12 @@ def test_what_can_be_nowhere_is_refused(text, error, told):
 
 
 NAMES = st.sampled_from(["a", "b_1", "a.b", "select", "ü", "`"])
-VALUES = st.one_of(st.integers(), st.booleans(), st.text("a'` ,]", max_size=4))
+VALUES = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.text("a'` ,]", max_size=4),
+)
 CONDITIONS = st.one_of(
     st.builds(Condition, st.sampled_from(["=", "<>", "<", ">="]), VALUES),
     st.builds(Condition, st.sampled_from(["is null", "is not null"])),

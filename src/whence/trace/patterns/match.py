@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from whence.archive import Dataset
@@ -274,6 +275,8 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    return text(str(value))
+    if isinstance(value, bytes):
+        return f"from_hex('{value.hex()}')"
+    if isinstance(value, float):
+        return repr(float(value)) if isfinite(value) else f"'{value}'::DOUBLE"
+    return str(int(value)) if isinstance(value, int) else text(str(value))

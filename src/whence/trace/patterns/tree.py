@@ -96,6 +96,8 @@ def _condition(condition: Condition) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
+    if isinstance(value, float):
+        return repr(float(value))
+    if isinstance(value, int):
+        return str(int(value))
     return "'" + str(value).replace("'", "''") + "'"
