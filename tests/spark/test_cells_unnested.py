@@ -62,6 +62,16 @@ def test_a_list_without_items_is_behind_its_row(workshop: Workshop, name: str, m
     assert full and whole not in full  # told item by item
 
 
+@pytest.mark.parametrize("generator", ["explode(xs) v AS x", "posexplode(xs) v AS p, x"])
+def test_a_list_without_items_is_behind_its_group(workshop: Workshop, generator: str) -> None:
+    table(workshop)
+    sql = f"SELECT id, max(x) AS x FROM t LATERAL VIEW OUTER {generator} GROUP BY id"
+    run = capture(workshop, sql)
+    for id_ in (2, 3):
+        wanted = {(id_ - 1, "id", "contributing"), (id_ - 1, "xs", "contributing")}
+        assert cells(run.trace(f"id = {id_}")) == wanted
+
+
 def test_a_list_of_which_only_the_items_count(workshop: Workshop) -> None:
     table(workshop)
     made = "transform(zip_with(xs, array(id), (x, y) -> y), v -> 1)"

@@ -20,7 +20,9 @@ def generate(context: Context, operator: ops.Generate, node: Plan) -> Traced:
         return _exploded(context, operator, node, child)
     if kind == "PosExplode":
         plan = gateway.with_arguments(node, {5: child.plan})
-        position = gateway.alias(gateway.items(node.generatorOutput())[0], gateway.fresh("p"))
+        # Without items there is no position; Spark says so of what the operator gives alone.
+        own = gateway.items(node.generatorOutput())[0].withNullability(node.outer())
+        position = gateway.alias(own, gateway.fresh("p"))
         plan = gateway.widened(plan, [position])
         return _item(operator, child, plan, position.toAttribute())
     if kind == "Inline":
