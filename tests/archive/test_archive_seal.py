@@ -34,6 +34,7 @@ from test_archive_gc import dead_pid
 
 from whence.archive import Archive, Dataset, Run
 from whence.archive.digests import canonical_json
+from whence.archive.forget import keeping
 from whence.archive.head import read_head, refresh_head
 from whence.archive.ledger import SealSettings
 from whence.archive.ledger import seals as seal_table
@@ -374,6 +375,31 @@ def test_what_others_forget_meanwhile_is_in_nobodys_way(
     others.append(archive.run("two"))
     with pytest.raises(UnknownNameError):
         forget(archive.run("two"))
+
+
+def test_what_a_run_reads_that_comes_meanwhile_is_not_forgotten(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, others = write_source(tmp_path / "source"), ["late"]
+    one = archive.run(sealed_pick(archive, source, "one", [1]).run)
+    planned = keeping
+
+    def capture_later(*given: Any) -> Any:
+        while others:
+            pick_run(archive, source, others.pop(), [2])
+        return planned(*given)
+
+    def forget() -> None:
+        Sealed(archive, lambda: Tables(archive)).forget([one])
+
+    monkeypatch.setattr("whence.sealed.forget.keeping", capture_later)
+    with pytest.raises(ArchiveError, match="reading what is to be forgotten: late; nothing was"):
+        forget()
+    assert [run.name for run in archive.runs()] == ["one", "late"]
+    assert findings(archive) == []
+    forget()
+    assert [run.name for run in archive.runs()] == ["late"]
+    assert findings(archive) == []
 
 
 def test_a_sealer_that_cannot_begin_leaves_its_place(

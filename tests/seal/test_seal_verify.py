@@ -13,6 +13,7 @@ from seal_kit import SHAPES, Vault, use_sources, write_sources
 
 import whence
 from whence.archive.signing import new_key
+from whence.trace import recompute
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
@@ -152,6 +153,22 @@ def test_a_run_after_the_last_seal_is_a_note(spark: Any, vault: Vault, tmp_path:
     report = whence.verify_archive(place)
     assert report.ok
     assert f"run {run.id} is not sealed" in report.notes
+
+
+def test_what_is_forgotten_meanwhile_is_no_finding(
+    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, check = vault.copy(tmp_path / "copy"), recompute.check
+    names = ["window", "group"]
+
+    def check_later(*given: Any) -> None:
+        while names:
+            whence.open(place).forget([names.pop()])
+        check(*given)
+
+    monkeypatch.setattr(recompute, "check", check_later)
+    report = whence.verify_archive(place, tokens=True)
+    assert (report.findings, report.seals) == ([], len(SHAPES) + 2)
 
 
 def test_keys(spark: Any, tmp_path: Path) -> None:

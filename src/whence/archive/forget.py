@@ -19,7 +19,7 @@ from whence.archive.ledger import SealRow
 from whence.archive.model import SEGMENT_KINDS, Dataset, Run
 from whence.archive.seal import description_digest
 from whence.archive.sealer import Sealer
-from whence.errors import SelectionError, UnknownNameError
+from whence.errors import ArchiveError, SelectionError, UnknownNameError
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,16 @@ def commit(
     own = {d.id: sealer.listed(d) for d in (*kept, *fresh) if d.is_own}
     described = _described(sealer, going)
 
+    ids = [*removed, *(source.id for source in going.sources)]
+
     def write(connection: Connection) -> SealRow:
+        _check_unused(connection, going, ids)
         for dataset in fresh:
             owner = heir or _last_run(connection, {run.id for run in going.runs})
             format_1.insert_dataset(connection, dataset, owner)
         for dataset_id, owner in going.heirs.items():
             change = update(format_1.datasets).where(format_1.datasets.c.id == dataset_id)
             connection.execute(change.values(run=owner))
-        ids = [*removed, *(source.id for source in going.sources)]
         for run in going.runs:
             for table in (format_1.attachments, format_1.step_datasets, format_1.steps):
                 connection.execute(delete(table).where(table.c.run == run.id))
@@ -153,10 +155,25 @@ def commit(
         return sealer.insert(connection, sections, own, key, kind="forget")
 
     row = sealer.finish(write, key)
-    archive.gone([*removed, *(source.id for source in going.sources)])
+    archive.gone(ids)
     for dataset_id in removed:
         archive.storage.remove(layout.folder(dataset_id))
     return row
+
+
+def _check_unused(connection: Connection, going: Plan, datasets: Sequence[str]) -> None:
+    """Raise if a run that was captured since the plan was made reads what goes."""
+    runs, links = format_1.runs, format_1.step_datasets
+    rows = connection.execute(
+        select(links.c.dataset, runs.c.id, runs.c.name).join_from(links, runs)
+    )
+    gone, going_runs = set(datasets), {run.id for run in going.runs}
+    late = {name for dataset, run, name in rows if dataset in gone and run not in going_runs}
+    if late:
+        raise ArchiveError(
+            f"captured meanwhile, and reading what is to be forgotten: {', '.join(sorted(late))}; "
+            "nothing was forgotten: forget again, and what they need stays"
+        )
 
 
 def _described(sealer: Sealer, going: Plan) -> list[str]:
