@@ -125,3 +125,31 @@ def test_a_subquery_in_a_generator(
     trace = run.trace(whence.pattern(f"id = 1, {asked}"))
     by = {(row, path) for row, path, role in cells(trace) if role == "contributing"}
     assert (by, trace.grade) == ({(0, "id"), behind}, "exact")
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        "reverse(xs)",
+        "filter(xs, v -> v > 5)",
+        "array_remove(xs, 5)",
+        "array_union(xs, xs)",
+        "flatten(array(xs, array(9)))",
+    ],
+)
+def test_positions_of_a_list_made_of_others_are_not_theirs(workshop: Workshop, moved: str) -> None:
+    table(workshop)
+    run = capture(workshop, f"SELECT id, p, x FROM t LATERAL VIEW posexplode({moved}) v AS p, x")
+    trace = run.trace(whence.pattern("id = 1, p = 0"))
+    assert (0, "xs[0]", "influencing") not in cells(trace)
+    assert (0, "xs[*]", "influencing") in cells(trace)
+    assert trace.cell_grade == "superset"
+
+
+@pytest.mark.parametrize("kept", ["xs", "transform(xs, v -> v + 1)", "transform(xs, v -> 1)"])
+def test_positions_of_a_list_made_item_by_item_are_the_same(workshop: Workshop, kept: str) -> None:
+    table(workshop)
+    run = capture(workshop, f"SELECT id, p, x FROM t LATERAL VIEW posexplode({kept}) v AS p, x")
+    trace = run.trace(whence.pattern("id = 1, p = 1"))
+    looked = {path for _, path, role in cells(trace) if role == "influencing"}
+    assert (looked, trace.cell_grade) == ({"xs[1]"}, "exact")

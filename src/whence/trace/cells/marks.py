@@ -89,7 +89,7 @@ def through(
     accessed = mark.accessed | ({operator} if move.how != "copied" else frozenset())
     moved = mark.moved | {operator}
     item = positions[0] if positions else None
-    for path, places in zip(move.inputs, _places(move), strict=False):
+    for path, places in zip(move.inputs, places_of(move), strict=False):
         steps, unknown = _steps(path, places, positions, unnested)
         if move.how == "copied":
             steps += rest
@@ -122,7 +122,7 @@ def influences(
     aligned = _aligned(mark.steps, move.output.steps)
     if aligned is None:
         return
-    for path, places in zip(move.influences, _places(move)[len(move.inputs) :], strict=True):
+    for path, places in zip(move.influences, places_of(move)[len(move.inputs) :], strict=True):
         steps, _ = _steps(path, places, aligned[0], unnested)
         looked = Mark(path.column, steps, mark.table, False, frozenset({operator}))
         yield path.input or 0, looked
@@ -131,18 +131,19 @@ def influences(
 _Places = tuple[int | None, ...]
 
 
-def _places(move: Move) -> list[_Places]:
+def places_of(move: Move) -> list[_Places]:
     """The places of the open steps of each input and influence."""
     if move.places:
         return list(move.places)
-    usual: _Places = tuple(range(sum(map(_is_open, move.output.steps))))
+    usual: _Places = tuple(range(sum(map(is_open, move.output.steps))))
     return [
         *((usual if move.how == "copied" else ()) for _ in move.inputs),
         *(() for _ in move.influences),
     ]
 
 
-def _is_open(step: PlaceStep) -> bool:
+def is_open(step: PlaceStep) -> bool:
+    """Whether a step goes to any item or value."""
     return step in (Item(), Value())
 
 
@@ -154,7 +155,7 @@ def _steps(
     unknown = False
     number = 0
     for step in path.steps:
-        if not _is_open(step):
+        if not is_open(step):
             found.append(step)
             continue
         place = places[number] if number < len(places) else None

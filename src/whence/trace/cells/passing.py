@@ -64,13 +64,14 @@ class Passing:
         if move.at is None:
             return mark
         if not isinstance(unnested, Held):
-            self._note_positions(operator)
+            self.note_positions(operator)
             return mark
         sql = f"SELECT * FROM {mark.table} WHERE {unnested.column} = {move.at}"
         table = self._tables.table("mark", sql)
         return replace(mark, table=table) if self._tables.count(table) else None
 
-    def _note_positions(self, operator: Operator) -> None:
+    def note_positions(self, operator: Operator) -> None:
+        """That positions do not tell which items are meant."""
         self._reasons[f"{operator.id}: which items moved where is not known, all count"] = None
 
     def tested(self, operator: Operator, move: Move, passed: Passed) -> Mark:
@@ -85,7 +86,7 @@ class Passing:
                 told = place if isinstance(place, int) else text(place)
                 found.append(f"{step.column} = {told}")
         if unknown:
-            self._note_positions(operator)
+            self.note_positions(operator)
         if not found:
             return passed.mark
         tests = " AND ".join(found)

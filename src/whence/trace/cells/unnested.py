@@ -13,7 +13,7 @@ from whence import plan as ops
 from whence.algebra.witness import Item, walk
 from whence.plan.paths import WITNESS, Key, Move, Path, Value
 from whence.plan.paths import Item as ItemStep
-from whence.trace.cells.marks import Mark, held
+from whence.trace.cells.marks import Mark, held, is_open, places_of
 from whence.trace.cells.passing import Passing
 from whence.trace.cells.scopes import Scope
 from whence.trace.places import ROW, Held, PlaceStep
@@ -55,7 +55,7 @@ class Unnested:
             asked = [replace(mark, table=self._where(mark.table, test)) for mark in own]
             below = self._passing.back(generator, replace(scope, table=some), asked, place)
             for number, reached in below.items():
-                at = [_at(mark, place, operator, some) for mark in reached]
+                at = [self._at(mark, place, operator, some) for mark in reached]
                 found.setdefault(number, []).extend(at)
         return replace(scope, table=rows), found
 
@@ -75,6 +75,18 @@ class Unnested:
         sql = f"SELECT * FROM {table} WHERE {test}"
         return self._tables.table("mark", sql) if test else table
 
+    def _at(self, mark: Mark, place: Held, operator: Generator, table: str) -> Mark:
+        """What a generator looked at, at the position of the item that it took out."""
+        looked = not mark.contributing and operator.id in mark.accessed and not mark.moved
+        if isinstance(operator, ops.Expand) or not looked or ItemStep() not in mark.steps:
+            return mark
+        where = mark.steps.index(ItemStep())
+        if (mark.column, mark.steps[: where + 1]) not in _taken(operator):
+            self._passing.note_positions(operator)
+            return mark
+        steps: tuple[PlaceStep, ...] = (*mark.steps[:where], place, *mark.steps[where + 1 :])
+        return replace(mark, steps=steps, table=table)
+
     def _placed(self, mark: Mark, place: Held, rows: str) -> Mark:
         """The mark with the positions of unnested items beside its own."""
         if mark.table == rows:
@@ -84,17 +96,17 @@ class Unnested:
         return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
 
 
-def _at(mark: Mark, place: Held, operator: Generator, table: str) -> Mark:
-    """What a generator looked at, at the position of the item that it took out."""
-    if isinstance(operator, ops.Expand):
-        return mark
-    if mark.contributing or operator.id not in mark.accessed or mark.moved:
-        return mark
-    if ItemStep() not in mark.steps:
-        return mark
-    where = mark.steps.index(ItemStep())
-    steps: tuple[PlaceStep, ...] = (*mark.steps[:where], place, *mark.steps[where + 1 :])
-    return replace(mark, steps=steps, table=table)
+def _taken(operator: Generator) -> Iterator[tuple[int, tuple[PlaceStep, ...]]]:
+    """The lists whose items are at the position of the row that was made of them: column and steps.
+
+    explode(xs)   →   xs[]          explode(reverse(xs))   →   none
+    """
+    for move in operator.moves:
+        for path, places in zip((*move.inputs, *move.influences), places_of(move), strict=True):
+            opened = [i for i, step in enumerate(path.steps) if is_open(step)]
+            for i, place in zip(opened, places, strict=False):
+                if place == WITNESS:
+                    yield path.column, path.steps[: i + 1]
 
 
 def _of_none(operator: Generator) -> Generator:
