@@ -74,6 +74,21 @@ def test_a_bag_has_no_order_but_roles_and_numbers(
     assert len({tokens.bag(LABEL, m) for m in several}) == len({tuple(sorted(m)) for m in several})
 
 
+def test_a_bag_as_the_docs_write_it() -> None:
+    """Members that are the only ones to begin with their byte as they are, others as a hash."""
+    alone, one, two = b"\x01" * 4, b"\x07" * 4, b"\x07\x08\x00\x00"
+    members = [
+        (tokens.Input(two, True), True, 1),
+        (tokens.Input(alone, False), False, 300),
+        (tokens.Input(one, False), True, 1),
+    ]
+    once = bytes(7) + b"\x01"
+    several = sha(b"b" + one + b"\x01" + once + two + b"\x03" + once)
+    single = alone + b"\x00" + bytes(6) + b"\x01\x2c"
+    written = b"\x01\x01" + single + b"\x07\x02" + several
+    assert tokens.bag(LABEL, members) == sha(b"B" + bytes.fromhex(LABEL) + written)
+
+
 def test_forms_are_told_apart() -> None:
     token = tokens.Input(b"t" * 32, False)
     found = {

@@ -35,7 +35,7 @@ def record(*names: str, value: str) -> dict[str, Any]:
 class Made:
     """A proof of one row: the sum of a joined pair and of another row, taken twice."""
 
-    def __init__(self, folder: Path, bits: int = 256) -> None:
+    def __init__(self, folder: Path, bits: int = 256, formulas: int = tokens.FORMULAS) -> None:
         self.public = new_key(folder / "key.pem")
         sources = [record("n", value="i1;"), record("n", value="s2:é"), record("n", value="i3;")]
 
@@ -53,7 +53,7 @@ class Made:
         sections = {
             "output": [{"dataset": "d", "rows": 1, "root": root}],
             "seal": {"number": 1, "signer": self.public},
-            "settings": {"bits": bits},
+            "settings": {"bits": bits, "formulas": formulas},
             "run": {"name": "r"},
         }
         leaves = seal.section_leaves(sections)
@@ -116,6 +116,12 @@ def test_it_holds(made: Made) -> None:
     found = made.check(made.proof, public_key=made.public, expect=made.id)
     assert found.nodes == 5
     assert [entry and entry[1][-3:] for entry in found.inputs] == ["i1;", "2:é", "i3;"]
+
+
+def test_tokens_of_other_formulas_are_told(tmp_path: Path) -> None:
+    made = Made(tmp_path, formulas=2)
+    with pytest.raises(ProofError, match="formulas 2, and this version"):
+        made.check(made.proof)
 
 
 def test_what_is_shown_of_it_are_the_values(made: Made, tmp_path: Path) -> None:

@@ -119,7 +119,12 @@ def _check(proof: Any, public_key: str | None, expect: str | None) -> Proven:
     if kind != "proof" or _int(version) != FORMAT:
         raise ProofError(f"this is {kind!r} of format {version!r}, not a proof of format {FORMAT}")
     sections = _check_seal(about, public_key, expect)
-    bits = sections["settings"]["bits"]
+    bits, formulas = (sections["settings"][name] for name in ("bits", "formulas"))
+    if formulas != tokens.FORMULAS:
+        raise ProofError(
+            f"the tokens of this proof are made with formulas {formulas!r}, and this version of "
+            f"whence knows formulas {tokens.FORMULAS}: use the version that made it"
+        )
     found = _inputs(_list(nodes), bits)
     columns, shown, hidden = _record(row)
     digest = hashlib.sha256(shown.encode()).digest() if shown is not None else hidden

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from whence.algebra.canonical import integer, string
 
-FORMULAS = 2
+FORMULAS = 3
 """Which formulas these are: tokens of others are other tokens."""
 BITS = (8, 32, 64, 128, 256)
 SCHEMES = ("value", "origin", "content")
@@ -55,8 +55,15 @@ def bag(label: str, members: Sequence[tuple[Input, bool, int]]) -> bytes:
     for (token, source), contributes, times in members:
         entry = token + bytes([contributes + 2 * source]) + times.to_bytes(8, "big")
         buckets.setdefault(token[:1], []).append(entry)
-    hashes = [byte + _sha(b"b", *sorted(found)) for byte, found in buckets.items()]
-    return _sha(b"B", bytes.fromhex(label), *sorted(hashes))
+    written = [byte + _bucket(found) for byte, found in buckets.items()]
+    return _sha(b"B", bytes.fromhex(label), *sorted(written))
+
+
+def _bucket(entries: list[bytes]) -> bytes:
+    """The members of a group that begin with one byte: a single one itself, several as a hash."""
+    if len(entries) == 1:
+        return b"\x01" + entries[0]
+    return b"\x02" + _sha(b"b", *sorted(entries))
 
 
 def value(record: bytes) -> bytes:

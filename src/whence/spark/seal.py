@@ -105,7 +105,7 @@ class SparkEngine:
         return self._view("members", frame.selectExpr("*", row))
 
     def listed(self, sql: str) -> str:
-        """Locators, to be looked for once."""
+        """Items of lists, one row each."""
         return f"({sql})"
 
     def alike(self, table: str, keys: str) -> bool:

@@ -67,7 +67,7 @@ class DuckEngine:
         return f"(SELECT * EXCLUDE (filename, file_row_number), {row} FROM {scan})"
 
     def listed(self, sql: str) -> str:
-        """Locators. Out of the lists of few rows, one thread would make the table for a join."""
+        """Items of lists. Out of those of few rows, one thread would do all that comes behind."""
         return self.table("listed", sql)
 
     def alike(self, table: str, keys: str) -> bool:
@@ -129,8 +129,11 @@ class DuckEngine:
 
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
         """Rows with an `id` in this order; and how many there are."""
-        place = f"row_number() OVER (ORDER BY {order}) - 1"
-        name = self.table("numbered", f"SELECT n.*, {place} AS place FROM ({sql}) AS n")
+        # Rows of a table, in order and then numbered, take half the time that a window takes.
+        ordered = f"SELECT * FROM {self.table('rows', sql)} AS n ORDER BY {order}"
+        name = self.table(
+            "numbered", f"SELECT n.*, row_number() OVER () - 1 AS place FROM ({ordered}) AS n"
+        )
         count = self._tables.count(name)
         start = reserve(count)
         return f"(SELECT * EXCLUDE (place), {start} + place AS id FROM {name})", count

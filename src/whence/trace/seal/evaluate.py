@@ -41,6 +41,8 @@ class _Node:
     level: int
     inputs: tuple[tuple[str, str], ...]
     """Part and SQL of the index, for each input."""
+    where: str
+    """SQL: for which rows."""
 
 
 @dataclass(slots=True)
@@ -89,17 +91,19 @@ class Evaluator:
         """The nodes of a finished scope and their edges."""
         work, part, place = self._work, node.part, self._work.place()
         columns = ", ".join(f"{part}{x} AS {x}" for x in work.hashes)
-        rows = f"SELECT {columns} FROM {frame} AS x WHERE {part}f IS NOT NULL"
+        there = f"FROM {frame} AS x WHERE {node.where}"
+        rows = f"SELECT {columns} {there}"
         work.nodes.append(Met(rows, node.label, node.level, place))
         inputs = [
             f"SELECT {part}f AS d, {name}f AS f, {name}i AS i, CAST({index} AS INT) AS idx "
-            f"FROM {frame} AS x WHERE {part}f IS NOT NULL AND {name}f IS NOT NULL"
+            f"{there} AND {name}f IS NOT NULL"
             for name, index in node.inputs
         ]
         if inputs:
+            alike = work.engine.alike(f"(SELECT {part}f AS d {there})", "d")
             work.edges.append(
-                f"SELECT DISTINCT d, {place} AS e, f, i, idx, CAST(1 AS BIGINT) AS times, "
-                f"true AS contributes FROM {union(inputs)} AS u"
+                f"SELECT {'DISTINCT ' if alike else ''}d, {place} AS e, f, i, idx, "
+                f"CAST(1 AS BIGINT) AS times, true AS contributes FROM {union(inputs)} AS u"
             )
 
     # --- Parts ------------------------------------------------------------------------------
@@ -163,7 +167,7 @@ class Evaluator:
         )
         label = NewLabel(digest, "joint", len(parts), derivation.label.text)
         inputs = tuple((name, str(position)) for position, name in enumerate(parts))
-        scope.nodes.append(_Node(part, label, level, inputs))
+        scope.nodes.append(_Node(part, label, level, inputs, f"{part}f IS NOT NULL"))
         return part, level
 
     def _one(self, scope: _Scope, part: str, label: Label, inner: Derivation, index: str) -> int:
@@ -175,7 +179,8 @@ class Evaluator:
             f"{name}f IS NOT NULL",
         )
         new = NewLabel(label.digest, "one", 1, label.text)
-        scope.nodes.append(_Node(part, new, level + 1, ((name, index),)))
+        inputs = ((name, index),)
+        scope.nodes.append(_Node(part, new, level + 1, inputs, f"{part}f IS NOT NULL"))
         return level + 1
 
     def _branch(self, scope: _Scope, part: str, derivation: Branch) -> tuple[str, int]:
@@ -220,7 +225,7 @@ class Evaluator:
             f"FROM {scope.frame} AS x LEFT JOIN {hashes} AS h ON {on} IS NOT DISTINCT FROM h.k)"
         )
         # Groups without members are nodes as well, though no member leads to them.
-        scope.nodes.append(_Node(part, self._label(bag), level + 1, ()))
+        scope.nodes.append(_Node(part, self._label(bag), level + 1, (), f"{part}f = {empty}"))
         return part, level + 1
 
     def _listed(self, scope: _Scope, shape: Members, derivation: Derivation) -> str:
@@ -233,7 +238,7 @@ class Evaluator:
         if _lists(derivation):
             columns.append(f"CAST(k AS STRING) || '.' || CAST(__pos AS STRING) AS {ROW_ID}")
         columns.append(f"coalesce({flags}, false) AS {CONTRIBUTES}")
-        return f"(SELECT k, {', '.join(columns)} FROM ({inner}) AS x)"
+        return self._work.engine.listed(f"SELECT k, {', '.join(columns)} FROM ({inner}) AS x")
 
     def _keyed(self, scope: _Scope, bag: Bag, group: Group) -> tuple[str, int]:
         """The hashes of the groups that the frame refers to, by key."""

@@ -133,13 +133,12 @@ class Formulas:
         return self.sha(f"{start} || CAST({text} AS BINARY) || {optional(token, source)}")
 
     def bucket(self, entries: str) -> str:
-        """An aggregate: the hash, in hexadecimal, of the members that begin with one byte."""
-        start = binary(b"b")
-        hashed = self.sha(f"{start} || unhex({self.in_order(entries)})")
-        return f"hex({hashed})"
+        """An aggregate: the members of a group that begin with one byte, from and as text."""
+        hashed = self.sha(f"{binary(b'b')} || unhex({self.in_order(entries)})")
+        return f"CASE WHEN count(*) = 1 THEN '01' || min({entries}) ELSE '02' || hex({hashed}) END"
 
     def bag(self, label: str, buckets: str) -> str:
-        """An aggregate: the full hash of a group, from its buckets (byte and hash, as text)."""
+        """An aggregate: the full hash of a group, from its buckets (byte and members, as text)."""
         start = binary(b"B" + bytes.fromhex(label))
         return self.sha(f"{start} || unhex({self.in_order(buckets)})")
 

@@ -41,13 +41,15 @@ class Resolver:
                 for m in work.nodes
             ]
         )
-        kept = ", ".join(f"any_value({x}) AS {x}" for x in (*work.hashes[1:], "label"))
-        nodes = work.engine.table(
-            "nodes",
-            f"SELECT f, min(e) AS e, min(level) AS low, max(level) AS level, {kept} "
-            f"FROM {met} AS n GROUP BY f",
-        )
-        nodes = self._in_order(nodes)
+        nodes = met
+        if work.engine.alike(met, "f"):
+            kept = ", ".join(f"any_value({x}) AS {x}" for x in (*work.hashes[1:], "label"))
+            nodes = work.engine.table(
+                "nodes",
+                f"SELECT f, min(e) AS e, min(level) AS low, max(level) AS level, {kept} "
+                f"FROM {met} AS n GROUP BY f",
+            )
+            nodes = self._in_order(nodes)
         if work.settings.bits == 256:
             self._by_token(nodes)
         else:

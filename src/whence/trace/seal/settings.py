@@ -132,7 +132,7 @@ class Engine(Protocol):
         ...
 
     def listed(self, sql: str) -> str:
-        """What stands behind FROM: locators, to be looked for once."""
+        """What stands behind FROM: the items of lists, one row each."""
         ...
 
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+_LARGE = 4096
+"""Of groups with so many entries, the parts that begin with one byte are hashed in one go."""
+
 
 def begun(label: str, groups: int) -> list[Any]:
     """The hashes of so many groups, before any entry is added."""
@@ -29,13 +32,17 @@ def add(hashes: list[Any], rows: Any) -> None:
     if not rows.num_rows:
         return
     entries = _entries(rows)
-    low = entries.place & np.uint64(128) == 0
-    halves = [np.flatnonzero(low), np.flatnonzero(~low)]
-    # By two threads: sorting and hashing leave the interpreter to others.
-    with ThreadPoolExecutor(2) as threads:
-        for found in threads.map(entries.buckets, halves):
-            for at, bucket in found:
-                hashes[at >> 8].update(bytes([at & 255]) + bucket)
+    if rows.num_rows < _LARGE * len(hashes):
+        parts = [entries.buckets(np.arange(rows.num_rows))]
+    else:
+        # By two threads: to sort and to hash much at once leaves the interpreter to others.
+        low = entries.place & np.uint64(128) == 0
+        with ThreadPoolExecutor(2) as threads:
+            halves = (np.flatnonzero(low), np.flatnonzero(~low))
+            parts = list(threads.map(entries.buckets, halves))
+    for found in parts:
+        for group, buckets in found:
+            hashes[group].update(buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +57,34 @@ class _Entries:
     rest: Any
     """What comes behind the token: the role, and how many times."""
 
-    def buckets(self, among: Any) -> list[tuple[int, bytes]]:
-        """Place and hash of each bucket, in order."""
+    def buckets(self, among: Any) -> list[tuple[int, Any]]:
+        """The number of each group, in order, and its buckets, one after another."""
         if not len(among):
             return []
         order = self._order(among)
-        place, width = np.take(self.place, order), self.token.shape[1]
-        written = np.empty((len(order), width + 9), np.uint8)
+        place, width = np.take(self.place, order), self.token.shape[1] + 9
+        written = np.empty((len(order), width), np.uint8)
         # Picking rows with `take` takes a quarter of the time that an index does.
-        written[:, :width] = np.take(self.token, order, axis=0)
-        written[:, width:] = np.take(self.rest, order, axis=0)
-        starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-        data = written.reshape(-1).data
-        bounds = (np.append(starts, len(place)) * (width + 9)).tolist()
-        hashed = [_hash(data[first:end]) for first, end in pairwise(bounds)]
-        return list(zip(place[starts].tolist(), hashed, strict=True))
+        written[:, :-9] = np.take(self.token, order, axis=0)
+        written[:, -9:] = np.take(self.rest, order, axis=0)
+        starts = _starts(place)
+        ends = np.append(starts[1:], len(place))
+        several = np.flatnonzero(ends - starts > 1)
+        found = np.zeros((len(starts), 2 + max(width, 32)), np.uint8)
+        found[:, 0] = place[starts] & np.uint64(255)
+        found[:, 1] = 1
+        found[:, 2 : 2 + width] = np.take(written, starts, axis=0)
+        found[several, 1] = 2
+        found[several, 2:34] = _hashes(written, starts[several], ends[several])
+        size = np.full(len(starts), 2 + width)
+        size[several] = 34
+        within = np.arange(found.shape[1]) < size[:, np.newaxis]
+        data = found[within].data
+        groups = place[starts] >> np.uint64(8)
+        firsts = _starts(groups)
+        bounds = np.append(0, np.cumsum(size))[np.append(firsts, len(groups))].tolist()
+        parts = [data[first:end] for first, end in pairwise(bounds)]
+        return list(zip(groups[firsts].tolist(), parts, strict=True))
 
     def _order(self, among: Any) -> Any:
         """Some entries in the order of their places and bytes.
@@ -85,10 +105,20 @@ class _Entries:
         return order
 
 
-def _hash(bucket: Any) -> bytes:
-    hashed = hashlib.sha256(b"b")
-    hashed.update(bucket)
-    return hashed.digest()
+def _starts(ordered: Any) -> Any:
+    """Where each run of equal numbers begins."""
+    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+
+
+def _hashes(written: Any, starts: Any, ends: Any) -> Any:
+    """The hashes of some rows from a start to an end, one row of an array each."""
+    width, data = written.shape[1], written.reshape(-1).data
+    hashed = []
+    for first, end in zip((starts * width).tolist(), (ends * width).tolist(), strict=True):
+        bucket = hashlib.sha256(b"b")
+        bucket.update(data[first:end])
+        hashed.append(bucket.digest())
+    return np.frombuffer(b"".join(hashed), np.uint8).reshape(-1, 32)
 
 
 def _entries(rows: Any) -> _Entries:
