@@ -382,12 +382,11 @@ def test_what_a_run_reads_that_comes_meanwhile_is_not_forgotten(
 ) -> None:
     source, others = write_source(tmp_path / "source"), ["late"]
     one = archive.run(sealed_pick(archive, source, "one", [1]).run)
-    planned = keeping
 
     def capture_later(*given: Any) -> Any:
         while others:
             pick_run(archive, source, others.pop(), [2])
-        return planned(*given)
+        return keeping(*given)
 
     def forget() -> None:
         Sealed(archive, lambda: Tables(archive)).forget([one])

@@ -121,7 +121,6 @@ def commit(
     kept = [archive.dataset(i) for i in going.heirs if i not in replaced]
     own = {d.id: sealer.listed(d) for d in (*kept, *fresh) if d.is_own}
     described = _described(sealer, going)
-
     ids = [*removed, *(source.id for source in going.sources)]
 
     def write(connection: Connection) -> SealRow:
@@ -172,7 +171,7 @@ def _check_unused(connection: Connection, going: Plan, datasets: Sequence[str]) 
     if late:
         raise ArchiveError(
             f"captured meanwhile, and reading what is to be forgotten: {', '.join(sorted(late))}; "
-            "nothing was forgotten: forget again, and what they need stays"
+            "nothing was forgotten: forget again, to keep what they need or to be told of it"
         )
 
 

@@ -68,18 +68,7 @@ class _Entries:
         written[:, :-9] = np.take(self.token, order, axis=0)
         written[:, -9:] = np.take(self.rest, order, axis=0)
         starts = _starts(place)
-        ends = np.append(starts[1:], len(place))
-        several = np.flatnonzero(ends - starts > 1)
-        found = np.zeros((len(starts), 2 + max(width, 32)), np.uint8)
-        found[:, 0] = place[starts] & np.uint64(255)
-        found[:, 1] = 1
-        found[:, 2 : 2 + width] = np.take(written, starts, axis=0)
-        found[several, 1] = 2
-        found[several, 2:34] = _hashes(written, starts[several], ends[several])
-        size = np.full(len(starts), 2 + width)
-        size[several] = 34
-        within = np.arange(found.shape[1]) < size[:, np.newaxis]
-        data = found[within].data
+        data, size = _joined(place[starts], written, starts)
         groups = place[starts] >> np.uint64(8)
         firsts = _starts(groups)
         bounds = np.append(0, np.cumsum(size))[np.append(firsts, len(groups))].tolist()
@@ -108,6 +97,21 @@ class _Entries:
 def _starts(ordered: Any) -> Any:
     """Where each run of equal numbers begins."""
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+
+
+def _joined(place: Any, written: Any, starts: Any) -> tuple[Any, Any]:
+    """All buckets, one after another, and the size of each, from where they start in `written`."""
+    ends, width = np.append(starts[1:], len(written)), written.shape[1]
+    several = np.flatnonzero(ends - starts > 1)
+    found = np.zeros((len(starts), 2 + max(width, 32)), np.uint8)
+    found[:, 0] = place & np.uint64(255)
+    found[:, 1] = 1
+    found[:, 2 : 2 + width] = np.take(written, starts, axis=0)
+    found[several, 1] = 2
+    found[several, 2:34] = _hashes(written, starts[several], ends[several])
+    size = np.full(len(starts), 2 + width)
+    size[several] = 34
+    return found[np.arange(found.shape[1]) < size[:, np.newaxis]].data, size
 
 
 def _hashes(written: Any, starts: Any, ends: Any) -> Any:
