@@ -19,6 +19,7 @@ from whence.errors import PatternError
 from whence.plan.paths import Field
 from whence.trace.patterns import Condition, Node, Pattern
 from whence.trace.patterns.match import Matcher, Place, _literal
+from whence.trace.patterns.parse import parse
 from whence.trace.places import Held
 from whence.trace.tables import Tables
 
@@ -254,6 +255,18 @@ def test_matches_are_those_of_the_oracle(folder: Path, table: list[Any], pattern
     except PatternError:
         assume(False)
     assert found == expected(table, pattern)
+
+
+@pytest.mark.parametrize("text", ["//* = 'x'", "l[* = 'x']", "//l[//* in ('x', 'y')]", "l.* = 1"])
+def test_of_several_values_those_count_that_can_be_compared(folder: Path, text: str) -> None:
+    items = [{"a": 1, "t": "x", "k": ["y", "x"]}, {"a": 2, "t": "y", "k": []}]
+    table = [dict(zip(ARROW.names, row, strict=True)) for row in ((1, None, items, [], None),) * 2]
+    assert matched(folder, table, parse(text)) == expected(table, parse(text)) != {}
+
+
+def test_where_no_value_can_be_compared_it_is_told(folder: Path) -> None:
+    with pytest.raises(PatternError, match="a = 'x' does not fit a value of type integer"):
+        matched(folder, [dict.fromkeys(ARROW.names)] * 2, parse("s.a = 'x'"))
 
 
 @pytest.mark.parametrize(

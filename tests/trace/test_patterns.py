@@ -29,6 +29,7 @@ from whence.trace.patterns.tree import node_text
         ("a = 1", [Node("a", conditions=(Condition("=", 1),))]),
         ("a != -1.5", [Node("a", conditions=(Condition("<>", -1.5),))]),
         ("a < 1e+20", [Node("a", conditions=(Condition("<", 1e20),))]),
+        ("a = X'0aFF'", [Node("a", conditions=(Condition("=", b"\n\xff"),))]),
         ("a >= 'it''s'", [Node("a", conditions=(Condition(">=", "it's"),))]),
         ("a in (1, 'x', true)", [Node("a", conditions=(Condition("in", (1, "x", True)),))]),
         ("a IS NOT NULL", [Node("a", conditions=(Condition("is not null"),))]),
@@ -86,6 +87,10 @@ def test_a_pattern_is_text_or_nodes():
         pattern("a", node("b"))
     with pytest.raises(whence.PatternError):
         pattern(3)
+    for made in (node, anywhere, node("a").child, node("a").anywhere):
+        for name in (7, b"a", ""):
+            with pytest.raises(whence.PatternError, match="a name is text"):
+                made(name)
 
 
 def struct(*fields):
@@ -159,6 +164,7 @@ VALUES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
     st.text("a'` ,]", max_size=4),
+    st.binary(max_size=3),
 )
 CONDITIONS = st.one_of(
     st.builds(Condition, st.sampled_from(["=", "<>", "<", ">="]), VALUES),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from whence.errors import PatternError
-from whence.trace.patterns.tree import Comparison, Condition, Node, Pattern
+from whence.trace.patterns.tree import Comparison, Condition, Edge, Node, Pattern
 
 
 class Ask:
@@ -42,11 +42,11 @@ class Ask:
 
     def child(self, name: str | None) -> Ask:
         """A field inside, or a field of the items inside."""
-        return Ask(Node(name), self)
+        return Ask(_named(name), self)
 
     def anywhere(self, name: str | None) -> Ask:
         """A field at any depth inside."""
-        return Ask(Node(name, "descendant"), self)
+        return Ask(_named(name, "descendant"), self)
 
     def item(self, position: int) -> Ask:
         """The item at a position, counted from zero."""
@@ -97,14 +97,20 @@ class Ask:
         return self._must(">=", value)
 
 
+def _named(name: str | None, edge: Edge = "child") -> Node:
+    if not (name is None or (isinstance(name, str) and name)):
+        raise PatternError(f"a name is text, or None for any name, not {name!r}")
+    return Node(name, edge)
+
+
 def node(name: str | None) -> Ask:
     """A column of the result."""
-    return Ask(Node(name))
+    return Ask(_named(name))
 
 
 def anywhere(name: str | None) -> Ask:
     """A column or a field at any depth."""
-    return Ask(Node(name, "descendant"))
+    return Ask(_named(name, "descendant"))
 
 
 def pattern(first: str | Ask, *more: Ask) -> Pattern:

@@ -17,7 +17,7 @@ from whence.archive import Dataset
 from whence.errors import PatternError
 from whence.plan.paths import Field, Item, Step, Value
 from whence.trace.patterns import schema as types
-from whence.trace.patterns.schema import Route, Type
+from whence.trace.patterns.schema import Misfit, Route, Type
 from whence.trace.patterns.tree import Condition, Node, Pattern, node_text
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.tables import LOCATOR, Tables, quoted, text
@@ -109,12 +109,21 @@ class Matcher:
                 below[0].place = _as_often(below[0].place, found.place)
 
     def _node(self, node: Node, above: Place) -> list[_Found]:
-        """The occurrences of a node below a place."""
-        found = []
+        """The occurrences of a node below a place.
+
+        Of several values that it can mean, those are passed over whose type cannot be compared.
+        """
+        found: list[_Found] = []
+        errors: list[Misfit] = []
         for route in types.fitting(above.type, node):
-            each = _Found(self._occurrences(node, above, route))
-            self._descend(each, node.children)
-            found.append(each)
+            try:
+                each = _Found(self._occurrences(node, above, route))
+                self._descend(each, node.children)
+                found.append(each)
+            except Misfit as error:
+                errors.append(error)
+        if not found:
+            raise errors[0]
         return found
 
     # --- Tables -----------------------------------------------------------------------------
@@ -209,7 +218,7 @@ class Matcher:
             columns = ", ".join([*place.keys, *(["v"] if node.children else [])])
             table = self._tables.table("kept", f"SELECT {columns} FROM ({named}) WHERE {tests}")
         except Exception as error:
-            raise PatternError(
+            raise Misfit(
                 f"{node_text(node)} does not fit {types.described(place.type)}: "
                 f"{str(error).splitlines()[0]}"
             ) from error

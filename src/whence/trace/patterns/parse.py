@@ -28,6 +28,7 @@ condition: COMPARISON literal -> compared
          | IS NOT NULL -> not_null
          | WHERE STRING -> predicate
 literal: STRING -> string
+       | BYTES -> binary
        | SIGNED -> number
        | INT -> number
        | TRUE -> true
@@ -45,6 +46,7 @@ FALSE.2: /false\b/i
 NAME: /[^\W\d][\w$]*/
 QUOTED: /`(?:[^`]|``)+`/
 STRING: /'(?:[^']|'')*'/
+BYTES: /x'(?:[\da-f]{2})*'/i
 INT: /\d+/
 SIGNED: /-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE][-+]?\d+)|-\d+/
 %ignore /\s+/
@@ -58,6 +60,7 @@ _WORDS = {
     "INT": "a number",
     "SIGNED": "a number",
     "STRING": "a text in quotes",
+    "BYTES": "bytes as in x'0a'",
     "TRUE": "true",
     "FALSE": "false",
     "COMPARISON": "a comparison",
@@ -195,6 +198,9 @@ class _Reader(Transformer[Token, Any]):
 
     def string(self, parts: list[Token]) -> str:
         return _unquoted(parts[0])
+
+    def binary(self, parts: list[Token]) -> bytes:
+        return bytes.fromhex(parts[0][2:-1])
 
     def number(self, parts: list[Token]) -> int | float:
         text = str(parts[0])

@@ -51,18 +51,18 @@ def _own(found: Any) -> Type:
     return found if isinstance(found, str) else dict(found)
 
 
-class _Misfit(PatternError):
+class Misfit(PatternError):
     """What a node asks for cannot be in values of a type."""
 
 
 def fitting(start: Type, node: Node) -> list[Route]:
     """The ways to what a node names, or to its items, where all that is asked can be found."""
     found: list[Route] = []
-    errors: list[UnknownNameError | _Misfit] = []
+    errors: list[UnknownNameError | Misfit] = []
     for route in routes(start, node):
         try:
             found.append(_fitted(route, node))
-        except (UnknownNameError, _Misfit) as error:
+        except (UnknownNameError, Misfit) as error:
             errors.append(error)
     if not found:
         raise next((e for e in errors if getattr(e, "available", ())), errors[0])
@@ -74,12 +74,12 @@ def _fitted(route: Route, node: Node) -> Route:
     if not node.is_plain and kind(route.type) == "array":
         route = Route((*route.steps, Item(node.position)), element(route.type))
     elif node.position is not None:
-        raise _Misfit(
+        raise Misfit(
             f"{node_text(node)}: there is no list to take an item of; this is "
             f"{described(route.type)}"
         )
     if kind(route.type) in ("struct", "array", "map") and any(c.compares for c in node.conditions):
-        raise _Misfit(
+        raise Misfit(
             f"{node_text(node)}: this is {described(route.type)}, which cannot be compared; "
             "name a part of it"
         )
@@ -92,7 +92,7 @@ def routes(start: Type, node: Node) -> list[Route]:
     """All ways from a value to what a node names; a list on the way stands for its items."""
     if node.name == "":
         if kind(start) != "array":
-            raise _Misfit(f"there is no list to take an item of: this is {described(start)}")
+            raise Misfit(f"there is no list to take an item of: this is {described(start)}")
         return [Route((), start)]
     below = list(_below(start, (), deep=node.edge == "descendant"))
     found = below if node.name is None else _named(below, node.name)

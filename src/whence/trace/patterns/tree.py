@@ -96,6 +96,8 @@ def _condition(condition: Condition) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
     if isinstance(value, float):
         return repr(float(value))
     if isinstance(value, int):
