@@ -358,7 +358,8 @@ class Run:
         return to_text(found)
 
     def nodes(self, selection: Selection = None) -> list[int]:
-        """The ids of the nodes that the selected output rows are."""
+        """The ids of the nodes that the selected output rows are; the run must be sealed."""
+        self.archive.sealed.seal_of(self.stored)
         tables = self._tables.fork()
         chosen = tables.run(f"SELECT locator FROM {self._chosen(tables, selection)}")
         return self.archive.sealed.nodes_of(self._output, [row[0] for row in chosen])

@@ -17,7 +17,7 @@ from whence.archive.signing import load_key
 from whence.archive.verify import Verification
 from whence.errors import SelectionError, SourceError, UnknownNameError
 from whence.trace import usage
-from whence.trace.closure import Comparison, Direction, closure, compare
+from whence.trace.closure import Direction, closure, compare
 from whence.trace.prove import Prover
 from whence.trace.ptable import Node, PTable, Sql
 from whence.trace.rehome import rehomed
@@ -35,6 +35,8 @@ class Divergence:
     right: tuple[Node, ...]
     parted: tuple[Node, ...]
     """The earliest nodes that only one side has: where the two part."""
+    unseen: tuple[str, ...] = ()
+    """Why some source rows could not be compared by their values; in words."""
 
     @property
     def same(self) -> bool:
@@ -147,9 +149,18 @@ class Sealed:
 
     def compare(self, left: Sequence[int], right: Sequence[int]) -> Divergence:
         """Common and divergent derivations of two sets of nodes."""
-        found: Comparison = compare(self.table, self._start(left), self._start(right))
-        parts = [self._described(t) for t in (found.common, found.left, found.right, found.parted)]
-        return Divergence(*parts)
+        table, starts = self.table, (self._start(left), self._start(right))
+        found = compare(table, *starts)
+        unseen: tuple[str, ...] = ()
+        if table.settings.scheme == "value" and not table.settings.leaf_digests:
+            found, unseen = usage.compared_by_value(self._tables(), table, found, starts)
+        return Divergence(
+            self._described(found.common),
+            self._described(found.left),
+            self._described(found.right),
+            self._described(found.parted),
+            unseen,
+        )
 
     def _described(self, table: str) -> tuple[Node, ...]:
         return tuple(node for node, _ in self.table.describe(table))

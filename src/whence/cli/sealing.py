@@ -247,7 +247,7 @@ def compare(
         for side, group in (("common", found.common), ("left", found.left), ("right", found.right))
         for node in group
     ]
-    _print(nodes_report(rows), format)
+    _print(nodes_report(rows, found.unseen), format)
     if not found.same:
         raise typer.Exit(1)
 

@@ -113,8 +113,10 @@ def _values(columns: Sequence[str], record: str) -> str:
     return record.removeprefix(header(columns))
 
 
-def nodes_report(nodes: Sequence[tuple[Node, Mapping[str, Any]]]) -> Report:
-    """Nodes, with what else is known of each."""
+def nodes_report(
+    nodes: Sequence[tuple[Node, Mapping[str, Any]]], unseen: Sequence[str] = ()
+) -> Report:
+    """Nodes, with what else is known of each, and what could not be looked at."""
     extra = tuple(nodes[0][1]) if nodes else ()
     records = Grid(
         ("id", "token", "form", "text", *extra),
@@ -125,7 +127,9 @@ def nodes_report(nodes: Sequence[tuple[Node, Mapping[str, Any]]]) -> Report:
         [(n.id, n.token[:16], n.form, n.text, *more.values()) for n, more in nodes],
     )
     title = count(len(nodes), "node")
-    return Report((title, shown) if nodes else (title,), {"nodes": dicts(records)}, records)
+    data = {"nodes": dicts(records), **({"unseen": list(unseen)} if unseen else {})}
+    told = [f"not looked at: {text}" for text in unseen]
+    return Report((title, *([shown] if nodes else []), *told), data, records)
 
 
 def usage_report(found: Sequence[Usage]) -> Report:

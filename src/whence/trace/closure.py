@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -93,10 +94,40 @@ def compare(table: PTable, left: str, right: str) -> Comparison:
         engine.table("only", f"SELECT id FROM {side} AS v WHERE id NOT IN (SELECT id FROM {below})")
         for side in visited
     ]
-    both = f"(SELECT id FROM {only[0]} AS a UNION SELECT id FROM {only[1]} AS b)"
-    parted = engine.table(
+    left, right = only
+    return Comparison(common, left, right, _parted(table, left, right))
+
+
+def _parted(table: PTable, left: str, right: str) -> str:
+    both = f"(SELECT id FROM {left} AS a UNION SELECT id FROM {right} AS b)"
+    return table.engine.table(
         "parted",
         f"SELECT id FROM {both} AS o WHERE NOT EXISTS (SELECT 1 FROM {table.edges} AS e "
         f"JOIN {both} AS i ON e.input = i.id WHERE e.derived = o.id)",
     )
-    return Comparison(common, only[0], only[1], parted)
+
+
+def in_common(table: PTable, found: Comparison, nodes: Mapping[int, int]) -> Comparison:
+    """A comparison in which some nodes of either side are the same ones: which each of them is."""
+    if not nodes:
+        return found
+    rows = ", ".join(f"({node}, {same})" for node, same in nodes.items())
+    equal = table.engine.table(
+        "equal",
+        "SELECT CAST(id AS BIGINT) AS id, CAST(same AS BIGINT) AS same "
+        f"FROM (VALUES {rows}) AS v(id, same)",
+    )
+    below = closure(table, found.common)
+    common = table.engine.table(
+        "common",
+        f"SELECT id FROM {found.common} AS c UNION SELECT same AS id FROM {equal} AS s "
+        f"WHERE same NOT IN (SELECT id FROM {below})",
+    )
+    only = [
+        table.engine.table(
+            "only", f"SELECT id FROM {side} AS v WHERE id NOT IN (SELECT id FROM {equal})"
+        )
+        for side in (found.left, found.right)
+    ]
+    left, right = only
+    return Comparison(common, left, right, _parted(table, left, right))

@@ -10,9 +10,9 @@ from whence.algebra.canonical import CHUNK, record_columns, row_sql
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, merkle, tokens
 from whence.archive.ledger import RangeRow
-from whence.archive.proof import FORMAT, SHOWN
+from whence.archive.proof import FORMAT, SHOWN, to_text, verify_proof
 from whence.archive.seal import Seal, section_leaves
-from whence.errors import ArchiveError, SelectionError, SourceError
+from whence.errors import ArchiveError, ProofError, SelectionError, SourceError
 from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
 from whence.trace.tables import LOCATOR, RECORD, Tables, check_source, local, quoted, text
@@ -47,7 +47,7 @@ class Prover:
         step = next(i for i, o in enumerate(outputs) if o["dataset"] == output.id)
         position, shown, node = self._position(output, locator, outputs[step]["root"])
         digest = hashlib.sha256(shown.encode()).digest() if hide else None
-        return {
+        proof = {
             "whence": "proof",
             "format": FORMAT,
             "seal": self._shown_seal(),
@@ -55,6 +55,14 @@ class Prover:
             "position": {"step": step, **position},
             "nodes": [] if node is None else self._nodes(node, hide),
         }
+        try:
+            verify_proof(to_text(proof))
+        except ProofError as error:
+            raise ArchiveError(
+                "what the row comes from is not what was sealed, so nothing can be proven of it; "
+                "see whence verify"
+            ) from error
+        return proof
 
     def _only(self, output: Dataset, chosen: str) -> int:
         """The locator of the chosen row; of rows with the same values, the first."""
@@ -192,8 +200,9 @@ class Prover:
                     found[node] = {"form": "source", "uri": row.path, "row": index, **about}
                 continue
             names = record_names(dataset)
-            for index, shown in self._texts(dataset, row.path, [i for i, _ in wanted]).items():
-                node = next(n for i, n in wanted if i == index)
+            by_row = dict(wanted)
+            for index, shown in self._texts(dataset, row.path, list(by_row)).items():
+                node = by_row[index]
                 full = tokens.value(shown.encode())
                 digest = tokens.shortened(full, self._table.settings.bits)
                 found[node] = {"form": "source", **_record(names, shown, digest if hide else None)}

@@ -197,6 +197,21 @@ class PTable:
         name = dataset.name if dataset else found.path.rsplit("/", 1)[-1]
         return Node(node, token, "source", f"{name}[{index}]", name, found.path, index)
 
+    @property
+    def _every(self) -> str:
+        """All nodes, also source rows of which no digest is stored."""
+        if self.settings.leaf_digests:
+            return self.nodes
+        used = (
+            f"SELECT input AS id FROM {self.uses} AS u UNION "
+            f"SELECT node AS id FROM {self.roots} AS r WHERE node IS NOT NULL"
+        )
+        return (
+            f"(SELECT id, label, digest FROM {self.nodes} AS n UNION ALL "
+            f"SELECT id, 0 AS label, NULL AS digest FROM ({used}) AS l "
+            f"WHERE id NOT IN (SELECT id FROM {self.nodes} AS n))"
+        )
+
     def find(
         self,
         *,
@@ -206,9 +221,18 @@ class PTable:
         source: str | None = None,
         limit: int = 100,
     ) -> list[Node]:
-        """Nodes by attributes: the start of their token, a part of their label, form, source."""
+        """Nodes by attributes: the start of their token, a part of their label, form, source.
+
+        Where digests of source rows are not stored, those are found that something is made of.
+        """
         tests = ["true"]
+        of_sources = source is not None or form == "source"
         if token is not None:
+            if of_sources and not self.settings.leaf_digests:
+                raise SelectionError(
+                    "this archive stores no digests of source rows (leaf_digests=False), so they "
+                    "cannot be found by token"
+                )
             if not token or any(c not in "0123456789abcdef" for c in token.lower()):
                 raise SelectionError(f"{token!r} is not the start of a token: hexadecimal digits")
             tests.append(f"lower(hex(digest)) LIKE {text(token.lower() + '%')}")
@@ -233,7 +257,7 @@ class PTable:
             ]
             tests.append(f"({' OR '.join(spans) or 'false'})")
         rows = self.engine.run(
-            f"SELECT id, label, lower(hex(digest)) FROM {self.nodes} AS n "
+            f"SELECT id, label, coalesce(lower(hex(digest)), '') FROM {self._every} AS n "
             f"WHERE {' AND '.join(tests)} ORDER BY id LIMIT {int(limit)}"
         )
         return [self._node(*row) for row in rows]

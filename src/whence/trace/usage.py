@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEGMENT_KINDS
 from whence.errors import SourceError
-from whence.trace.closure import closure
+from whence.trace.closure import Comparison, closure, in_common
 from whence.trace.prove import SOURCE_HASH, Recomputed, record_names, record_texts
 from whence.trace.ptable import PTable
-from whence.trace.tables import LOCATOR, Tables, check_source, text
+from whence.trace.tables import LOCATOR, Tables, check_source, local, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,34 @@ def nodes_of_records(
                 continue
             found |= set(_by_place(table, dataset, equal))
     return Records(tuple(sorted(found)), tuple(unseen))
+
+
+def compared_by_value(
+    tables: Tables, table: PTable, found: Comparison, starts: Iterable[str]
+) -> tuple[Comparison, tuple[str, ...]]:
+    """A comparison of what two starts come from, in which equal source rows are common.
+
+    Where no digests are stored, equal rows of several files are one node within a run alone, so
+    they are read again; why some cannot be is told.
+    """
+    alone = _rows_in(table, found.left) | _rows_in(table, found.right)
+    if not alone:
+        return found, ()
+    sides = [_rows_in(table, closure(table, start)) for start in starts]
+    known, unseen = Recomputed(tables, table).readable(set().union(*sides))
+    first: dict[bytes, int] = {}
+    for node in sorted(known):
+        first.setdefault(known[node], node)
+    left, right = ({known[node] for node in side if node in known} for side in sides)
+    both = left & right
+    equal = {node: first[known[node]] for node in alone if known.get(node) in both}
+    return in_common(table, found, equal), tuple(unseen)
+
+
+def _rows_in(table: PTable, nodes: str) -> set[int]:
+    """The source rows among some nodes."""
+    rows = table.engine.run(f"SELECT id FROM {nodes} AS n")
+    return {node for (node,) in rows if table.located(node) is not None}
 
 
 def _by_token(table: PTable, full: Set[bytes]) -> set[int]:
@@ -122,13 +150,13 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    """Nodes of a run: all, those that no other run has, and of both those that are stored."""
+class _Share:
+    """Of a run: its nodes and what they take, all and those that no other run has."""
 
-    all: int = 0
-    alone: int = 0
-    stored: int = 0
-    stored_alone: int = 0
+    nodes: int = 0
+    own_nodes: int = 0
+    bytes: int = 0
+    own_bytes: int = 0
 
 
 def usage(archive: Archive, table: PTable | None) -> list[Usage]:
@@ -144,31 +172,28 @@ def usage(archive: Archive, table: PTable | None) -> list[Usage]:
     for dataset in datasets.values():
         if dataset.kind == "roots" and dataset.properties["output"] in outputs:
             users[dataset.id] = {outputs[dataset.properties["output"]]}
-    nodes = _nodes(table) if table is not None else {}
-    segments = sum(d.bytes for d in datasets.values() if d.kind in SEGMENT_KINDS)
-    total = table.count(table.nodes) if table is not None else 0
+    shares = _shares(table) if table is not None else {}
     answer = []
     for run in runs:
         own = sum(d.bytes for i, d in datasets.items() if users.get(i) == {run.id} and d.is_own)
         mine = [d for i, d in datasets.items() if run.id in users.get(i, ()) and d.is_own]
         shared = sum(d.bytes for d in mine) - own
-        counts = nodes.get(run.id, _Counts())
-        per_node = segments / total if total else 0
+        share = shares.get(run.id, _Share())
         answer.append(
             Usage(
                 run.id,
                 run.name,
-                own + round(counts.stored_alone * per_node),
-                shared + round((counts.stored - counts.stored_alone) * per_node),
-                counts.all,
-                counts.all - counts.alone,
+                own + share.own_bytes,
+                shared + share.bytes - share.own_bytes,
+                share.nodes,
+                share.nodes - share.own_nodes,
             )
         )
     return answer
 
 
-def _nodes(table: PTable) -> dict[str, _Counts]:
-    """Of each sealed run: its nodes and those that no other run has, all and those stored."""
+def _shares(table: PTable) -> dict[str, _Share]:
+    """What of nodes and edges is each sealed run's."""
     engine = table.engine
     runs = [row[0] for row in engine.run(f"SELECT DISTINCT run FROM {table.roots} AS r")]
     parts = []
@@ -184,9 +209,25 @@ def _nodes(table: PTable) -> dict[str, _Counts]:
         return {}
     every = engine.table("owned", " UNION ALL ".join(parts))
     rows = engine.run(
-        "SELECT run, count(*), count(CASE WHEN n = 1 THEN 1 END), count(s.id), "
-        f"count(CASE WHEN n = 1 THEN s.id END) FROM {every} AS o "
+        "SELECT run, count(*), count(CASE WHEN n = 1 THEN 1 END), coalesce(sum(bytes), 0), "
+        f"coalesce(sum(CASE WHEN n = 1 THEN bytes END), 0) FROM {every} AS o "
         f"JOIN (SELECT id, count(*) AS n FROM {every} AS i GROUP BY id) AS c ON c.id = o.id "
-        f"LEFT JOIN {table.nodes} AS s ON s.id = o.id GROUP BY run"
+        f"LEFT JOIN {_weights(table)} AS w ON w.id = o.id GROUP BY run"
     )
-    return {row[0]: _Counts(*row[1:]) for row in rows}
+    return {row[0]: _Share(*(round(number) for number in row[1:])) for row in rows}
+
+
+def _weights(table: PTable) -> str:
+    """The bytes of each node and of its edges; those of one segment all take the same."""
+    parts = ["SELECT CAST(0 AS BIGINT) AS id, CAST(0 AS DOUBLE) AS bytes WHERE false"]
+    for dataset in table.archive.datasets():
+        paths = [local(path) for path in table.archive.file_paths(dataset)]
+        if dataset.kind in SEGMENT_KINDS and paths:
+            name = "id" if dataset.kind == "nodes" else "derived"
+            parts.append(
+                f"SELECT {name} AS id, CAST({dataset.bytes} AS DOUBLE) * count(*) / "
+                f"sum(count(*)) OVER () AS bytes FROM {table.engine.scan(paths)} AS s "
+                f"GROUP BY {name}"
+            )
+    every = " UNION ALL ".join(parts)
+    return f"(SELECT id, sum(bytes) AS bytes FROM ({every}) AS s GROUP BY id)"
