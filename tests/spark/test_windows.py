@@ -189,4 +189,34 @@ def test_rows_that_become_one_session(workshop: Any, mode: str) -> None:
         assert run.trace(f"n = {n}")["visits"].locators()["row"].to_pylist() == rows
 
 
+ABOVE_SESSIONS = {
+    "start": "SELECT w.start AS s, n FROM sessions",
+    "end": "SELECT w.end AS e, n FROM sessions",
+    "computed": "SELECT CAST(w.end AS DATE) AS d, minute(w.end) AS e, n FROM sessions",
+    "group": "SELECT w.end AS e, max(n) AS n FROM sessions GROUP BY w.end",
+    "groups": "SELECT w.start AS s, w.end AS e, max(n) AS n FROM sessions GROUP BY w.start, w.end",
+    "window": "SELECT sum(n) OVER (PARTITION BY w.start) AS n, w.start AS s FROM sessions",
+    "semi": "SELECT m.n, m.e FROM VALUES (3, TIMESTAMP'2024-01-01 10:13:00'), "
+    "(2, TIMESTAMP'2024-01-01 10:39:00') AS m(n, e) LEFT SEMI JOIN sessions ON w.end = m.e",
+    "except": "SELECT w.end AS e, n FROM sessions EXCEPT SELECT current_timestamp(), 7",
+}
+
+
+@pytest.mark.parametrize("mode", ["lazy", "auto", "eager"])
+@pytest.mark.parametrize("above", ABOVE_SESSIONS)
+def test_sessions_are_whole_before_they_are_looked_for(
+    workshop: Any, above: str, mode: str
+) -> None:
+    """Spark moves a filter on their start or end below the aggregate that makes them."""
+    session, path = workshop.session, str(workshop.folder() / "visits")
+    times = ", ".join(f"({i}, TIMESTAMP'2024-01-01 10:{m}:00')" for i, m in enumerate(MINUTES))
+    session.sql(f"SELECT * FROM VALUES {times} AS v(i, t)").coalesce(1).write.parquet(path)
+    found = session.read.parquet(path).groupBy(F.session_window("t", "5 minutes").alias("w"))
+    found.agg(F.count("*").alias("n")).createOrReplaceTempView("sessions")
+    frame = session.sql(ABOVE_SESSIONS[above])
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, list_below=0, progress=False)
+    for n, rows in ((3, [0, 1, 2]), (2, [3, 4])):
+        assert run.trace(f"n = {n}")["visits"].locators()["row"].to_pylist() == rows
+
+
 MINUTES = ("00", "04", "08", "30", "34")

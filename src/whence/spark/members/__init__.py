@@ -55,6 +55,6 @@ def _find(
             child = instrument(context, operator.children[side], node.children().apply(side))
             own = context.gateway.output(node.children().apply(side))
             keys = comparable(context.gateway, child.plan, own)
-            return by_values(context, child, keys, group, bounds)
+            return by_values(context, operator.children[side], child, keys, group, bounds)
         case _:
             raise UnsupportedError(f"internal: {operator.id} has no groups")

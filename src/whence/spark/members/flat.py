@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from whence import plan as ops
 from whence.algebra.witness import GroupShape, Test
+from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced
 from whence.spark.instrument.traced import key_names, own_slots
@@ -51,11 +53,16 @@ class Bounds:
 
 
 def by_values(
-    context: Context, child: Traced, keys: Sequence[Any], group: str, bounds: Bounds | None
+    context: Context,
+    operator: Operator,
+    child: Traced,
+    keys: Sequence[Any],
+    group: str,
+    bounds: Bounds | None,
 ) -> tuple[Plan, GroupShape]:
-    """Rows told by the values of some expressions over them."""
+    """Rows of an operator, told by the values of some expressions over them."""
     gateway = context.gateway
-    plan = restrict(gateway, child.plan, keys, bounds)
+    plan = restrict(gateway, operator, child.plan, keys, bounds)
     return flat(gateway, plan, named_keys(gateway, keys), child, group)
 
 
@@ -81,10 +88,13 @@ def flat(
     return members, GroupShape(group, names, traced.shape, (), tests)
 
 
-def restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds | None) -> Plan:
-    """The rows of a plan whose key is among those asked for."""
+def restrict(
+    gateway: Gateway, operator: Operator, plan: Plan, keys: Sequence[Any], bounds: Bounds | None
+) -> Plan:
+    """The rows of a plan, which an operator makes, whose key is among those asked for."""
     if bounds is None or not keys:
         return plan
+    plan = apart(gateway, operator, plan)
     if bounds.literals is not None:
         plan = matching(gateway, plan, keys, bounds.literals)
         if len(keys) == 1 or len(bounds.literals) < 2:
@@ -95,6 +105,18 @@ def restrict(gateway: Gateway, plan: Plan, keys: Sequence[Any], bounds: Bounds |
         [gateway.null_safe_equal(k, gateway.as_type(w, k.dataType())) for k, w in pairs]
     )
     return gateway.join(plan, bounds.plan, "leftsemi", condition)
+
+
+def apart(gateway: Gateway, operator: Operator, plan: Plan) -> Plan:
+    """The plan of an operator as what filters stay on top of, if there are session windows in it.
+
+    Spark moves a filter on the start or the end of sessions below their aggregate, where it drops
+    rows before it is known how far a session goes.
+    """
+    keys = (key for op in ops.walk(operator) if isinstance(op, ops.Aggregate) for key in op.keys)
+    if not any("session_window" in key.text for key in keys):
+        return plan
+    return gateway.resolve(gateway.filter(gateway.parse("spark_partition_id() >= 0"), plan))
 
 
 def matching(

@@ -37,8 +37,10 @@ def aggregate(
     if not merged:
         keys = comparable(gateway, child.plan, keys)
     if not merged and not find_flags(gateway, operator, node):
-        return by_values(context, child, keys, group, bounds)
-    rows = child.plan if merged else restrict(gateway, child.plan, keys, bounds)
+        return by_values(context, operator.children[0], child, keys, group, bounds)
+    rows = child.plan
+    if not merged:
+        rows = restrict(gateway, operator.children[0], rows, keys, bounds)
     restricted = child.over(rows)
     named = named_keys(gateway, keys)
     traced = listed(context, operator, node, named, restricted)

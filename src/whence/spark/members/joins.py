@@ -10,7 +10,15 @@ from whence.algebra.witness import GroupShape, Test
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, Traced, instrument
 from whence.spark.instrument.joins import bound_expressions, split_condition
-from whence.spark.members.flat import Bounds, flat, has_literals, matching, named_keys, restrict
+from whence.spark.members.flat import (
+    Bounds,
+    apart,
+    flat,
+    has_literals,
+    matching,
+    named_keys,
+    restrict,
+)
 
 
 def semi_join(
@@ -26,6 +34,7 @@ def semi_join(
     right = instrument(context, operator.children[1], node.right(), copied=True)
     condition = split_condition(gateway, node)
     if condition is None:
+        right = right.over(apart(gateway, operator.children[1], right.plan))
         return _matched(context, node, right, group, bounds)
     equal = [c for c in condition.compared if c.comparison == "="]
     others = condition.compared[len(equal) :]
@@ -34,7 +43,8 @@ def semi_join(
     if condition.right or needed:
         plan = gateway.filter(gateway.conjunction([*condition.right, *needed]), plan)
     keys = [c.right for c in equal]
-    plan = restrict(gateway, plan, keys, bounds and bounds.first(gateway, len(keys)))
+    asked = bounds and bounds.first(gateway, len(keys))
+    plan = restrict(gateway, operator.children[1], plan, keys, asked)
     values = [gateway.alias(c.right, f"c{i}") for i, c in enumerate(others)]
     tests = [Test(f"k{len(equal) + i}", c.comparison, f"c{i}") for i, c in enumerate(others)]
     named = named_keys(gateway, keys) if equal or not others else []

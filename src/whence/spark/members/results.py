@@ -12,7 +12,7 @@ from whence.algebra.witness import GroupShape, order_name
 from whence.plan import Operator
 from whence.spark.gateway import Gateway, Plan
 from whence.spark.instrument import Context, instrument
-from whence.spark.members.flat import Bounds, by_values, flat, is_float, matching
+from whence.spark.members.flat import Bounds, apart, by_values, flat, is_float, matching
 
 ROOT = "root"
 LIMITED_ROOT = "root/limited"
@@ -34,9 +34,9 @@ def root(
         operator, node = operator.children[0], node.child()
     traced = instrument(context, operator, node)
     if bounds is None:
-        return by_values(context, traced, columns, group, None)
+        return by_values(context, operator, traced, columns, group, None)
     kid, *wanted = gateway.output(bounds.plan)
-    plan = traced.plan
+    plan = apart(gateway, operator, traced.plan)
     if bounds.literals is not None:
         plan = matching(gateway, plan, columns, [row[1:] for row in bounds.literals])
     collects = any(isinstance(op, ops.Aggregate) and op.collects for op in ops.walk(operator))

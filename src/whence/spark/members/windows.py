@@ -23,9 +23,8 @@ def window(
     child = instrument(context, operator.children[0], node.child())
     own = gateway.items(node.partitionSpec())
     partition = comparable(gateway, child.plan, own)
-    plan = restrict(
-        gateway, child.plan, partition, bounds and bounds.first(gateway, len(partition))
-    )
+    asked = bounds and bounds.first(gateway, len(partition))
+    plan = restrict(gateway, operator.children[0], child.plan, partition, asked)
     order = gateway.items(node.orderSpec())
     if order:
         column = rank_column(gateway, node)
