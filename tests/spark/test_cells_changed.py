@@ -53,6 +53,11 @@ EXACT = (
     "array(struct(a.x AS p), struct(items[1].n AS p))",
     "named_struct('d', transform(items, i -> i.n * 2), 'e', upper(s))",
     "aggregate(nums, 0, (t, i) -> t + i)",
+    "aggregate(items, named_struct('t', 0, 'c', ''), (t, i) -> "
+    "named_struct('t', t.t + i.n, 'c', concat(t.c, i.s)))",
+    "aggregate(items, named_struct('t', 0, 'c', ''), (t, i) -> "
+    "named_struct('t', t.t + i.n, 'c', concat(t.c, i.s)), t -> upper(t.c))",
+    "elt(2, s, a.y)",
 )
 # Of these not, or data chooses.
 LOOSE = (
@@ -68,6 +73,14 @@ LOOSE = (
     "map(a.y, a.x)",
     "map_from_entries(transform(items, i -> struct(i.s, i.n)))",
     "map_from_arrays(transform(items, i -> i.s), nums)",
+    "map_from_entries(arrays_zip(transform(items, i -> i.s), nums))",
+    "map_from_entries(zip_with(nums, items, (x, y) -> struct(y.s, x)))",
+    "map_from_entries(filter(arrays_zip(transform(items, i -> i.s), nums), z -> true))",
+    "map_from_entries(arrays_zip(transform(items, i -> i.s), nums))['q']",
+    "aggregate(items, named_struct('p', 0, 'q', 0, 'r', 0), (t, i) -> "
+    "named_struct('p', i.n, 'q', t.p, 'r', t.q + a.x))",
+    "aggregate(nums, 0, (t, i) -> i)",
+    "elt(a.x % 2 + 1, s, a.y)",
     "transform_keys(m, (k, v) -> concat(k, a.y))",
     "m[substring(a.y, 1, 0) || 'k']",
     "deep[size(nums) - 3]",
@@ -93,6 +106,8 @@ BESIDE = (
     "map_zip_with(m, map('k', a.x), (k, v, w) -> w)",
     "size(transform(items, i -> 1))",
     "aggregate(items, 0, (t, i) -> t + 1)",
+    "aggregate(items, named_struct('t', 0, 'c', 0), (t, i) -> "
+    "named_struct('t', t.t + i.n, 'c', t.c + 1), t -> t.t / t.c)",
     "exists(items, i -> true)",
 )
 

@@ -143,6 +143,15 @@ def named(names: Iterable[str], name: str) -> str | None:
     return name if name in near else next(iter(near), None)
 
 
+def key_text(key: str) -> str:
+    """The step to the value under a key of a map.
+
+    >>> key_text("it's")
+    "{'it''s'}"
+    """
+    return "{'" + key.replace("'", "''") + "'}"
+
+
 def step_text(step: Step) -> str:
     """One step, as people write it."""
     match step:
@@ -153,4 +162,4 @@ def step_text(step: Step) -> str:
         case Key():
             return "{key}"
         case Value(key):
-            return "{}" if key is None else "{" + repr(key) + "}"
+            return "{}" if key is None else key_text(key)

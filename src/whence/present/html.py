@@ -11,7 +11,7 @@ from whence.plan.paths import quote
 from whence.present.values import cell as shown
 from whence.present.values import count
 from whence.trace.answer import Trace
-from whence.trace.cells.trees import RowTree
+from whence.trace.cells.trees import RowTree, key_step
 
 _STYLE = """
 .whence { font: 13px/1.4 sans-serif; color: #222; }
@@ -83,6 +83,7 @@ class _Roles:
             path, role = branch.cell["path"], branch.cell["role"]
             self._exact[path] = role
             pattern = re.escape(path).replace(r"\[\*\]", r"\[\d+\]")
+            pattern = pattern.replace(r"\{\}", r"\{'(?:[^']|'')*'\}")
             self._others.append((re.compile(rf"{pattern}(?:[.\[{{].*)?"), role))
 
     def of(self, path: str) -> str:
@@ -99,6 +100,10 @@ def _cell(roles: _Roles, path: str, value: Any) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = "".join(_cell(roles, f"{path}.{quote(n)}", value[n]) for n in names)
         return f"<td><table><tr>{head}</tr><tr>{body}</tr></table></td>"
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # the entries of a map
+        keys = "".join(_cell(roles, f"{path}{{key}}", key) for key, _ in value)
+        body = "".join(_cell(roles, f"{path}{key_step(key)}", v) for key, v in value)
+        return f"<td><table><tr>{keys}</tr><tr>{body}</tr></table></td>"
     if isinstance(value, list) and value and isinstance(value[0], Mapping | list):
         body = "".join(
             f"<tr><th>{i}</th>{_cell(roles, f'{path}[{i}]', v)}</tr>" for i, v in enumerate(value)

@@ -10,6 +10,7 @@ from whence.plan.catalyst.shapes import (
     NOTHING,
     Array,
     At,
+    Copy,
     Map,
     Shape,
     Struct,
@@ -70,7 +71,7 @@ def _named_struct(a: Arguments) -> Shape:
 def _update_fields(a: Arguments) -> Shape:
     """withField and dropFields, one after the other."""
     whole = a[0]
-    names = [n for n, _ in whole.parts] if isinstance(whole, Struct) else types.fields(a.type(0))
+    names = shapes.names(whole) or types.fields(a.type(0))
     if not names:
         return made(a.shapes())
     parts = {name: shapes.field(whole, name) for name in names}
@@ -109,9 +110,12 @@ def _map_from_arrays(a: Arguments) -> Shape:
 
 
 def _map_from_entries(a: Arguments) -> Shape:
-    key, value = (types.fields(types.item(a.type(0))) or ("key", "value"))[:2]
     entry = shapes.unordered(shapes.item(a[0]))
-    return _entries(shapes.field(entry, key), shapes.field(entry, value))
+    names = shapes.names(entry) or types.fields(types.item(a.type(0)))
+    if len(names) != 2:
+        return made(a.shapes())
+    key, value = (shapes.field(entry, name) for name in names)
+    return _entries(key, value)
 
 
 def _present(whole: Shape, item: Shape, index: int | None = None) -> tuple[Path, ...]:
@@ -181,6 +185,13 @@ def _if(a: Arguments) -> Shape:
     return shapes.choice((a[1], a[2]), paths_in(a[0]))
 
 
+def _elt(a: Arguments) -> Shape:
+    index = a.literal(0)
+    if index is None or not index.isdecimal():
+        return shapes.choice(a.shapes(1), paths_in(a[0]))
+    return a[int(index)] if 0 < int(index) < len(a) else NOTHING
+
+
 def _case(a: Arguments) -> Shape:
     every = a.shapes()
     otherwise: list[Shape] = [every[-1] if len(every) % 2 else NOTHING]
@@ -220,9 +231,32 @@ def _array_sort(a: Arguments) -> Shape:
 
 
 def _aggregate(a: Arguments) -> Shape:
+    """The parts of a struct are followed one by one, through as many items as change them."""
     item = shapes.item(a[0])
-    each = shapes.beside(a.call(2, a[1], item), _present(a[0], item))
-    accumulated = made((a[1], Array((each,))))
+    present = _present(a[0], item)
+    marks = Struct(tuple((n, Copy(Path(-1 - i, n))) for i, n in enumerate(shapes.names(a[1]))))
+    whole = Copy(Path(-1, ""))
+    again = a.call(2, marks if marks.parts else whole, item)
+
+    def added(mark: Shape, old: Shape, each: Shape, new: Shape) -> Shape:
+        """A value with what items add; one that does not go on from the last is that of a few."""
+        found = made((old, Array((new,))))
+        return found if set(paths_in(mark)) <= set(paths_in(each)) else shapes.one_of(found, ())
+
+    def after(before: Shape) -> Shape:
+        each = shapes.beside(a.call(2, before, item), present)
+        names = shapes.names(each)
+        if not (isinstance(before, Struct) and len(names) == len(before.parts)):
+            return added(whole, before, again, each) if not marks.parts else made((before, each))
+        parts = []
+        for (name, old), own, (_, mark) in zip(before.parts, names, marks.parts, strict=True):
+            new = shapes.field(each, own)
+            parts.append((name, added(mark, old, shapes.field(again, own), new)))
+        return Struct(tuple(parts))
+
+    accumulated = after(a[1])
+    for _ in marks.parts:
+        accumulated = after(accumulated)
     return a.call(3, accumulated) if len(a) > 3 else accumulated
 
 
@@ -299,6 +333,7 @@ RULES: dict[str, Rule] = {
     "MapFilter": _map_filter,
     "MapZipWith": _map_zip_with,
     "MapConcat": _map_concat,
+    "Elt": _elt,
     "Coalesce": lambda a: shapes.choice(a.shapes()),
     "Greatest": _extreme,
     "Least": _extreme,

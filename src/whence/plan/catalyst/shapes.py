@@ -231,12 +231,23 @@ def choice(options: Iterable[Shape], by: Iterable[Path] = (), beside: Iterable[P
     return Choice(tuple(flat), unique(looked), several, unique(others))
 
 
-def field(shape: Shape, name: str) -> Shape:
-    """A field of a struct."""
+def names(shape: Shape) -> list[str]:
+    """The names of a struct's fields, if it was made of parts; else none."""
     match shape:
         case Struct(parts):
-            found = dict(reversed(parts))
-            return found.get(named([n for n, _ in parts], name) or "", NOTHING)
+            return [name for name, _ in parts]
+        case Choice(options):
+            return next(filter(None, map(names, options)), [])
+        case _:
+            return []
+
+
+def field(shape: Shape, name: str) -> Shape:
+    """A field of a struct; of one whose parts have other names, whatever it is made of."""
+    match shape:
+        case Struct(parts):
+            found = named([n for n, _ in parts], name)
+            return made((shape,)) if found is None else dict(reversed(parts))[found]
         case _:
             return _into(shape, Field(name), lambda inner: field(inner, name))
 

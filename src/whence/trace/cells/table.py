@@ -17,6 +17,8 @@ from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView
 from whence.trace.tables import LOCATOR, Tables, check_source, quoted, text
 
+_QUOTE = "'"
+
 
 class Cells:
     """All cells behind a question, in one table.
@@ -196,7 +198,8 @@ def _path(column: str, steps: tuple[PlaceStep, ...]) -> str:
     for step in steps:
         match step:
             case Held(name, "value"):
-                parts += [text("{'"), f"m.{name}", text("'}")]
+                key = f"replace(m.{name}::VARCHAR, {text(_QUOTE)}, {text(_QUOTE * 2)})"
+                parts += [text("{'"), key, text("'}")]
             case Held(name):
                 parts += [text("["), f"m.{name}", text("]")]
             case Item(None):

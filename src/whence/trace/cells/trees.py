@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_PART = re.compile(r"`(?:[^`]|``)+`|\[[^\]]*\]|\{[^}]*\}|[^.\[{]+")
+from whence.plan.paths import key_text
+
+_PART = re.compile(r"`(?:[^`]|``)+`|\[[^\]]*\]|\{'(?:[^']|'')*'\}|\{[^}]*\}|[^.\[{]+")
 _MARKS = {"contributing": "●", "influencing": "○"}
 _WIDEST = 60
 
@@ -98,13 +100,18 @@ def into(value: Any, step: str) -> Any:
         inner = step[1:-1]
         return value[int(inner)] if inner.isdigit() and int(inner) < len(value) else None
     if step.startswith("{") and isinstance(value, Sequence | Mapping):
-        entries = dict(value.items() if isinstance(value, Mapping) else value)
-        return next((v for k, v in entries.items() if f"'{k}'" == step[1:-1]), None)
+        entries = value.items() if isinstance(value, Mapping) else value
+        return next((v for k, v in entries if key_step(k) == step), None)
     if isinstance(value, Mapping):
         name = step[1:-1].replace("``", "`") if step.startswith("`") else step
         folded = {str(key).casefold(): held for key, held in value.items()}
         return value.get(name, folded.get(name.casefold()))
     return None
+
+
+def key_step(key: Any) -> str:
+    """The written step to the value under a key of a map, which may be of any type."""
+    return key_text(str(key).lower() if isinstance(key, bool) else str(key))
 
 
 def _short(value: Any) -> str:
