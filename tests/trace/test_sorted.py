@@ -1,12 +1,14 @@
 """Hashes of groups from entries in any order, against the formula in Python."""
 
 from collections import Counter
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.archive import tokens
+from whence.trace.seal import sorted as hashing
 from whence.trace.seal.sorted import add, begun
 
 LABEL = "ab" * 32
@@ -29,9 +31,14 @@ def written(entries: list[tuple[int, bytes, bool, bool, int]], token: int) -> pa
 
 
 @given(
-    st.lists(ENTRY, min_size=1, max_size=60), st.integers(0, 2**63 - 1), st.sampled_from([1, 4, 9])
+    st.lists(ENTRY, min_size=1, max_size=60),
+    st.integers(0, 2**63 - 1),
+    st.sampled_from([1, 4, 9]),
+    st.booleans(),
 )
-def test_entries_in_any_order(found: list[tuple[int, bytes, bool]], far: int, width: int) -> None:
+def test_entries_in_any_order(
+    found: list[tuple[int, bytes, bool]], far: int, width: int, large: bool
+) -> None:
     """Also where the first bytes are the same, tokens are short, and one has two roles."""
     counted = Counter((group, token[:width], role) for group, token, role in found)
     entries = [
@@ -41,8 +48,9 @@ def test_entries_in_any_order(found: list[tuple[int, bytes, bool]], far: int, wi
     hashes = begun(LABEL, 4)
     low = [entry for entry in entries if entry[1][0] < 128]
     for part in (low, [entry for entry in entries if entry not in low]):
-        if part:
-            add(hashes, written(part, width))
+        with patch.object(hashing, "_LARGE", 0 if large else 4096):
+            if part:
+                add(hashes, written(part, width))
     for group, hashed in enumerate(hashes):
         members = [
             (tokens.Input(token, source), role, times)
