@@ -129,6 +129,7 @@ def test_what_is_changed_in_place_is_not_proven(versions: Path, kind: str, hide:
     assert archive.run("sums of two").prove("k = 0", hide=hide)
 
 
+@pytest.mark.full
 def test_what_a_run_takes_is_what_forgetting_it_frees(spark: Any, tmp_path: Path) -> None:
     """About: edges of one run may be stored in fewer bytes than those of another."""
     spark.range(20_000).selectExpr("id", "id % 5 AS k").coalesce(1).write.parquet(

@@ -202,8 +202,18 @@ ABOVE_SESSIONS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["lazy", "auto", "eager"])
-@pytest.mark.parametrize("above", ABOVE_SESSIONS)
+SOME = {("start", "lazy"), ("computed", "lazy"), ("groups", "lazy"), ("semi", "lazy")}
+SOME |= {("group", "auto"), ("window", "auto"), ("except", "auto")}
+
+
+@pytest.mark.parametrize(
+    ("above", "mode"),
+    [
+        pytest.param(above, mode, marks=() if (above, mode) in SOME else pytest.mark.full)
+        for above in ABOVE_SESSIONS
+        for mode in ("lazy", "auto", "eager")
+    ],
+)
 def test_sessions_are_whole_before_they_are_looked_for(
     workshop: Any, above: str, mode: str
 ) -> None:
