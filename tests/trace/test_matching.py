@@ -269,6 +269,13 @@ def test_where_no_value_can_be_compared_it_is_told(folder: Path) -> None:
         matched(folder, [dict.fromkeys(ARROW.names)] * 2, parse("s.a = 'x'"))
 
 
+def test_a_condition_that_fails_for_some_values_is_not_passed_over(folder: Path) -> None:
+    table = [dict(dict.fromkeys(ARROW.names), l=[{"a": 3, "t": "x", "k": []}])] * 2
+    beyond = Condition("where", "abs(_ * 9223372036854775807) > 1")
+    with pytest.raises(PatternError, match="fails: Out of Range"):
+        matched(folder, table, Pattern((Node("a", "descendant", None, (beyond,)),)))
+
+
 @pytest.mark.parametrize(
     ("value", "kind"),
     [

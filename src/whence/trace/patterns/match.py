@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from whence.archive import Dataset
-from whence.errors import PatternError
+from whence.errors import ArchiveError, PatternError
 from whence.plan.paths import Field, Item, Step, Value
 from whence.trace.patterns import schema as types
 from whence.trace.patterns.schema import Misfit, Route, Type
@@ -213,15 +213,28 @@ class Matcher:
                 raise PatternError(f"a pattern cannot go into the keys of a map: {node_text(node)}")
 
     def _filtered(self, node: Node, place: Place, tests: str) -> Place:
+        """The occurrences for which tests hold; where these cannot be asked, why."""
+        import duckdb
+
+        named = f'SELECT *, v AS "_" FROM {place.table}'
+        columns = ", ".join([*place.keys, *(["v"] if node.children else [])])
         try:
-            named = f'SELECT *, v AS "_" FROM {place.table}'
-            columns = ", ".join([*place.keys, *(["v"] if node.children else [])])
             table = self._tables.table("kept", f"SELECT {columns} FROM ({named}) WHERE {tests}")
-        except Exception as error:
-            raise Misfit(
-                f"{node_text(node)} does not fit {types.described(place.type)}: "
-                f"{str(error).splitlines()[0]}"
-            ) from error
+        except (
+            duckdb.BinderException,
+            duckdb.ConversionException,
+            duckdb.InvalidTypeException,
+            duckdb.NotImplementedException,
+            duckdb.TypeMismatchException,
+        ) as error:
+            kind = types.described(place.type)
+            raise Misfit(f"{node_text(node)} does not fit {kind}: {_first_line(error)}") from error
+        except (duckdb.OutOfRangeException, ArchiveError) as error:
+            # Nothing is read from files here, so invalid input is what the pattern gave.
+            cause = error.__cause__ or error
+            if not isinstance(cause, duckdb.OutOfRangeException | duckdb.InvalidInputException):
+                raise
+            raise PatternError(f"{node_text(node)} fails: {_first_line(cause)}") from error
         return replace(place, table=table)
 
     @staticmethod
@@ -254,6 +267,10 @@ class Matcher:
         if place.table == above.table:
             return place
         return self._kept(place, above.table, above.keys)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0]
 
 
 def _as_often(place: Place, above: Place) -> Place:
