@@ -23,6 +23,8 @@ from whence.trace.tables import LOCATOR, Tables, local, text
 
 # As Spark writes them; parts of a file are small, so that a look-up can pass over them.
 _WRITTEN = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 100000"
+# Threads take turns with parts of a table, and those of one in memory have 122,880 rows.
+_PARTED = "FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE 16384"
 _AT_ONCE = 1_000_000
 """So many entries of groups are put in order in memory."""
 _EMPTY: dict[Kind, str] = {
@@ -68,7 +70,9 @@ class DuckEngine:
 
     def listed(self, sql: str) -> str:
         """Items of lists. Out of those of few rows, one thread would do all that comes behind."""
-        return self.table("listed", sql)
+        path = self._tables.scratch_file()
+        self._tables.run(f"COPY ({sql}) TO {text(path)} ({_PARTED})")
+        return self._tables.scan([path])
 
     def alike(self, table: str, keys: str) -> bool:
         """Whether rows of a table may have the same keys, told by one number for each.
