@@ -260,6 +260,38 @@ def test_running_example(workshop: Workshop, tmp_path: Path) -> None:
         assert kinds["retweet_cnt"] == (["filter"], 0)
 
 
+ON_TOP = {
+    "the least": "SELECT n, text AS t FROM tweets WHERE n IS NOT NULL ORDER BY t DESC LIMIT 3",
+    "after some": "SELECT text AS t FROM tweets WHERE text > 'a' ORDER BY t LIMIT 2 OFFSET 1",
+    "of groups": "SELECT n, max(text) AS t FROM tweets GROUP BY n ORDER BY t LIMIT 2",
+    "within": "SELECT t FROM (SELECT text AS t FROM tweets ORDER BY n, text LIMIT 4) WHERE t > 'f'",
+}
+
+
+@pytest.mark.parametrize("name", ON_TOP)
+def test_cells_of_rows_that_a_limit_kept(workshop: Workshop, name: str) -> None:
+    write(workshop, ROWS).createOrReplaceTempView("tweets")
+    frame = workshop.session.sql(ON_TOP[name])
+    found = []
+    for mode in MODES:
+        run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+        trace = run.trace(whence.pattern("t is not null"))
+        cells = sorted((c["row"], c["path"], c["role"]) for c in trace.cells().to_pylist())
+        rows = run.trace("t is not null")["tweets"].locators()["row"].to_pylist()
+        assert {row for row, *_ in cells} == set(rows)
+        found.append((trace.grade, cells))
+    assert found == found[:1] * len(MODES)
+
+
+def test_paths_are_spelled_as_in_the_source(workshop: Workshop) -> None:
+    frame = write(workshop, ROWS).selectExpr("USER.ID AS i", "Mentions.NAME AS names", "USER")
+    run = whence.capture(frame, archive=workshop.folder(), progress=False)
+    for text, told in [("i = 'b'", "user.id"), ("names", "mentions[*].name"), ("//Seen", "user")]:
+        paths = {c["path"] for c in run.trace(whence.pattern(text)).cells().to_pylist()}
+        assert any(path.startswith(told) for path in paths), (text, paths)
+        assert paths == {path.lower() for path in paths}
+
+
 NAMES = st.sampled_from(["a", "b", None])
 ROW = st.fixed_dictionaries(
     {

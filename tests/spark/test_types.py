@@ -127,6 +127,19 @@ def test_values_that_python_sees_otherwise(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_variants_are_not_what_rows_are_found_by(workshop: Workshop, mode: str) -> None:
+    path = str(workshop.folder())
+    workshop.session.range(4).coalesce(1).write.parquet(path)
+    frame = workshop.session.read.parquet(path).selectExpr(
+        "id DIV 2 AS half", "parse_json(concat('[', id, ']')) AS v", "array(parse_json('1')) AS vs"
+    )
+    run = whence.capture(frame, archive=workshop.folder(), mode=mode, progress=False)
+    trace = run.trace("half = 1")
+    assert [trace[name].locators()["row"].to_pylist() for name in trace] == [[2, 3]]
+    assert run.check(2).ok
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_fields_of_one_name(workshop: Workshop, mode: str) -> None:
     """As `struct(*)` over a join has them."""
     session = workshop.session

@@ -125,7 +125,10 @@ class Capture:
         node.setAnalyzed()
         self._steps: list[Captured] = []
         self._maker = Leaves(gateway, self._shelf)
-        self._capture(node, self._mode, frame.schema.json(), written)
+        schema = frame.schema.json()
+        # Spark compares no variants, so rows with such values cannot be found again by them.
+        found_again = self._mode != "lazy" or '"variant"' not in schema
+        self._capture(node, self._mode if found_again else "eager", schema, written)
         return self._steps
 
     def _capture(

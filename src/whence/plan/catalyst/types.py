@@ -220,16 +220,15 @@ def struct_names(node: Node) -> tuple[str, ...]:
 
 
 def get_field_name(node: Node, attributes: Mapping[int, DataType]) -> str | None:
-    """The name that a `GetStructField` or `GetArrayStructFields` takes."""
-    given = node.fields.get("name")
-    if isinstance(given, str):
-        return given
-    whole = node.fields.get("field")
-    if isinstance(whole, dict) and "name" in whole:
-        return str(whole["name"])
-    names = fields(infer(node.children[0], attributes))
+    """The name that a `GetStructField` or `GetArrayStructFields` takes, as the struct spells it."""
+    taken_from = infer(node.children[0], attributes)
+    names = fields(taken_from) or fields(item(taken_from))
     ordinal = node.fields.get("ordinal", -1)
-    return names[ordinal] if 0 <= ordinal < len(names) else None
+    if 0 <= ordinal < len(names):
+        return names[ordinal]
+    whole = node.fields.get("field")  # these have the query's spelling
+    given = whole.get("name") if isinstance(whole, dict) else node.fields.get("name")
+    return given if isinstance(given, str) else None
 
 
 def _get_struct_field(node: Node, attributes: Mapping[int, DataType]) -> DataType:

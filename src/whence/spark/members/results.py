@@ -30,9 +30,12 @@ def root(
     gateway = context.gateway
     columns = gateway.output(node)
     on_top = ops.Sort | ops.Limit | ops.Offset | ops.View | ops.Hint
+    passed = []
     while group == ROOT and isinstance(operator, on_top):
+        passed.append(operator.id)
         operator, node = operator.children[0], node.child()
     traced = instrument(context, operator, node)
+    context.scopes.update(dict.fromkeys(passed, context.scopes[operator.id]))
     if bounds is None:
         return by_values(context, operator, traced, columns, group, None)
     kid, *wanted = gateway.output(bounds.plan)

@@ -38,7 +38,7 @@ class Scope:
 
 def part(scope: Scope, child: Operator) -> Scope:
     """The same rows with the part of the witness that a child made."""
-    own = set(scope.scopes.get(child.id, ()))
+    own = set(scope.scopes[child.id])
     shape = scope.shape
     parts = shape.parts if isinstance(shape, Product) else (shape,)
     kept = [part for part in parts if set(slots(part)) <= own]
