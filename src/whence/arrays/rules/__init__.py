@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.rules import (
+    assignment,
     bins,
+    choosing,
     creation,
     flat,
     indexing,
     joining,
+    lanes,
     linear,
     methods,
     movement,
@@ -34,7 +37,7 @@ _AS_GIVEN: tuple[FunctionRule, ...] = (
     sharing,
     verdict,
     movement.block,
-    indexing.apply_along_axis,
+    lanes.apply_along_axis,
 )
 
 
@@ -89,9 +92,9 @@ _serve("choice", reduce.reduction("min", nan=True), "nanmin")
 _serve("choice", reduce.ptp, "ptp")
 _serve("choice", order.argextreme, "argmax argmin nanargmax nanargmin")
 _serve("choice", order.clip, "clip")
-_serve("choice", indexing.where, "where")
-_serve("choice", indexing.select, "select")
-_serve("python", indexing.apply_along_axis, "apply_along_axis")
+_serve("choice", choosing.where, "where")
+_serve("choice", choosing.select, "select")
+_serve("python", lanes.apply_along_axis, "apply_along_axis")
 _serve("order", order.sort, "sort partition")
 _serve("order", order.argsort, "argsort argpartition")
 _serve("order", order.quantile,
@@ -102,7 +105,7 @@ _serve("order", bins.bincount, "bincount")
 _serve("order", bins.histogram, "histogram")
 _serve("order", bins.interp, "interp")
 _serve("order", order.trim_zeros, "trim_zeros")
-_serve("order", indexing.nonzero, "nonzero argwhere flatnonzero")
+_serve("order", choosing.nonzero, "nonzero argwhere flatnonzero")
 _serve("writing", writing.copyto, "copyto")
 _serve("writing", writing.putmask, "putmask")
 _serve("writing", writing.place, "place")
@@ -139,6 +142,6 @@ _serve("matrix", linear.transform,
 hooks.unknown = unknown
 TrackedArray.__array_ufunc__ = ufuncs.call
 operators.install()
-hooks.get, hooks.put = indexing.get, indexing.put
+hooks.get, hooks.put = indexing.get, assignment.put
 hooks.method, hooks.set_shape = methods.method_of, methods.set_shape
 hooks.set_part, hooks.flat = methods.set_part, flat.Flat

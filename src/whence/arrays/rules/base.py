@@ -198,6 +198,13 @@ def all_cells(operand: TrackedArray, shape: Shape, contributing: bool = True, **
     return Edge(operand.node_, rule, contributing, **more)
 
 
+def key_edge(key: TrackedArray, shape: Shape) -> Edge:
+    """Influence of an index array: its own cell if laid over the result, else all its cells."""
+    if key.data_.dtype != bool and key.data_.shape == shape:
+        return same_cells(key, shape, contributing=False)
+    return all_cells(key, shape, contributing=False)
+
+
 def through(operand: TrackedArray, rule: Callable[[], Form], **more: Any) -> Edge:
     """An edge with a rule of its own."""
     return Edge(operand.node_, rule, **more)

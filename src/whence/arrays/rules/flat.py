@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from whence.arrays.rules.assignment import put_flat, write
 from whence.arrays.rules.base import detached
-from whence.arrays.rules.indexing import put_flat, write
 from whence.arrays.tracked import TrackedArray
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from whence.arrays.rules.assignment import write
 from whence.arrays.rules.base import bind, plain_call
-from whence.arrays.rules.indexing import write
 from whence.arrays.session import Session
 from whence.arrays.tracked import raw
 
