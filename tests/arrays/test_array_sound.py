@@ -51,6 +51,8 @@ PROGRAMS: list[tuple[str, str, Any]] = [
     ("pass", "np.pad(x, 1, constant_values=y[0])", X),
     ("pass", "np.pad(np.ones(3), 1, constant_values=x[0])", X),
     ("pass", "np.roll(np.arange(4.0), i[0])", X),
+    ("pass", "np.insert(x, 2, [1.0, 2.0]), np.insert(x, [-1], [1.0, 2.0, 3.0])", X),
+    ("pass", "np.insert(x, 1, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], axis=0)", M),
     ("pass", "np.unwrap(x, discont=y[0])", X),
     ("pass", "np.ediff1d(x, to_end=[y[0], 1.0])", X),
     ("pass", "np.interp(x, [0.0, 1.0, 2.0], y[:3], left=y[4], right=y[5])", X),

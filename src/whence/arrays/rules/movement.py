@@ -187,7 +187,8 @@ def axis_moved(
         inner = compose(flat, reshaped((size,), in_shape)) if in_shape != (size,) else flat
         return compose(reshaped(shape, flat.out_shape), inner) if len(shape) != 1 else inner
     axis = axis % len(in_shape)
-    extra = {"values": 0} if func is np.insert else {}
+    new = shape[axis] - in_shape[axis]  # a single position takes any number of values
+    extra = {"values": np.zeros(new, np.int64)} if func is np.insert else {}
     one = func(index_of((in_shape[axis],)), **options, **extra, axis=0)
     maps = [
         from_index(axis, np.asarray(one, dtype=np.int64)) if i == axis else follow(i, n)
