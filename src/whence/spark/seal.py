@@ -42,6 +42,7 @@ class SparkEngine:
     """Runs the SQL of sealing on Spark; `read` opens a dataset, `total` is their size in bytes."""
 
     dialect: Dialect = "spark"
+    number = "xxhash64({})"
 
     def __init__(self, gateway: Gateway, read: Callable[[Any], Input], total: int) -> None:
         self._gateway, self._read = gateway, read

@@ -25,6 +25,8 @@ class Resolver:
         """input, label, index, derived, times, contributes"""
         self.ids: str | None = None
         """What stands behind FROM: f, id of every node that is not a leaf."""
+        self._apart = False
+        """Whether one number for each node tells them apart, which is joined faster than f."""
 
     def resolve(self) -> None:
         """Compare with what is stored, and number the rest."""
@@ -42,7 +44,8 @@ class Resolver:
             ]
         )
         nodes = met
-        if work.engine.alike(met, "f"):
+        self._apart = not work.engine.alike(met, "f")
+        if not self._apart:
             kept = ", ".join(f"any_value({x}) AS {x}" for x in (*work.hashes[1:], "label"))
             nodes = work.engine.table(
                 "nodes",
@@ -92,33 +95,40 @@ class Resolver:
     def _by_token(self, nodes: str) -> None:
         work = self._work
         new, known = nodes, None
+        own, told = ("f", "f")
+        if self._apart:
+            own, told = (f"f, {work.engine.number.format('f')} AS h", "h")
         if work.ledger.parts("nodes"):
             matched = work.engine.table(
                 "matched",
                 f"SELECT n.*, s.id AS known FROM {nodes} AS n LEFT JOIN {self._stored_nodes()} "
                 "AS s ON s.digest = n.f",
             )
-            known = f"SELECT f, known AS id FROM {matched} AS n WHERE known IS NOT NULL"
+            known = f"SELECT {own}, known AS id FROM {matched} AS n WHERE known IS NOT NULL"
             new = f"(SELECT * FROM {matched} AS n WHERE known IS NULL)"
         numbered, count = work.engine.numbered(
-            f"SELECT f, e, level, label FROM {new} AS n", "level, e, f", work.ledger.reserve
+            f"SELECT {own}, e, level, label FROM {new} AS n",
+            f"level, e, {told}",
+            work.ledger.reserve,
         )
         self.nodes = f"SELECT id, label, f AS digest FROM {numbered} AS n"
-        fresh = f"SELECT f, id FROM {numbered} AS n"
+        fresh = f"SELECT {'f, h' if self._apart else 'f'}, id FROM {numbered} AS n"
         self.ids = f"({fresh})" if known is None else union([fresh, known])
         if work.edges and count:
             self.edges = self._edges(numbered)
 
     def _edges(self, numbered: str) -> str:
         """SQL: the edges of new nodes, by ids. A node is met in many places; one tells them."""
-        owners = f"(SELECT f AS d, e, id AS derived, label FROM {numbered} AS n)"
+        derived, given = "m.d = o.f AND m.e = o.e", "m.f = j.f"
+        if self._apart:
+            number = self._work.engine.number
+            derived, given = f"{number.format('m.d')} = o.h", f"{number.format('m.f')} = j.h"
         deep = self._work.levels > 1
-        inner = f" LEFT JOIN {self.ids} AS j ON m.i IS NULL AND m.f = j.f" if deep else ""
+        inner = f" LEFT JOIN {self.ids} AS j ON m.i IS NULL AND {given}" if deep else ""
         return (
             f"SELECT {'coalesce(m.i, j.id)' if deep else 'm.i'} AS input, o.label, "
-            f"m.idx AS index, o.derived, m.times, m.contributes "
-            f"FROM {union(self._work.edges)} AS m JOIN {owners} AS o ON m.d = o.d AND m.e = o.e"
-            f"{inner}"
+            f"m.idx AS index, o.id AS derived, m.times, m.contributes "
+            f"FROM {union(self._work.edges)} AS m JOIN {numbered} AS o ON {derived}{inner}"
         )
 
     def _stored_nodes(self) -> str:

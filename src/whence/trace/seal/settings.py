@@ -111,6 +111,11 @@ class Engine(Protocol):
         """Whose SQL it takes."""
         ...
 
+    @property
+    def number(self) -> str:
+        """SQL of one number for the value in `{}`: where no rows are `alike`, it tells them."""
+        ...
+
     def run(self, sql: str) -> list[Any]:
         """All rows that SQL gives."""
         ...
