@@ -225,7 +225,7 @@ def get_field_name(node: Node, attributes: Mapping[int, DataType]) -> str | None
     names = fields(taken_from) or fields(item(taken_from))
     ordinal = node.fields.get("ordinal", -1)
     if 0 <= ordinal < len(names):
-        return names[ordinal]
+        return str(names[ordinal])
     whole = node.fields.get("field")  # these have the query's spelling
     given = whole.get("name") if isinstance(whole, dict) else node.fields.get("name")
     return given if isinstance(given, str) else None
