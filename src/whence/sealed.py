@@ -142,7 +142,7 @@ class Sealed:
 
     def closure(
         self, nodes: Sequence[int], direction: Direction = "inputs", depth: int | None = None
-    ) -> list[tuple[Node, int]]:
+    ) -> Sequence[tuple[Node, int]]:
         """All nodes behind some nodes (or, `derived`, made from them), with their distance."""
         found = closure(self.table, self._start(nodes), direction, depth)
         return self.table.describe(found, "depth")

@@ -9,10 +9,10 @@ The engine is DuckDB, or Spark for archives that are too big for one machine; th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from whence.archive import Archive, Dataset, ledger
 from whence.archive.ledger import LabelRow, RangeRow, SealSettings
@@ -51,6 +51,32 @@ class Node:
     source: str | None = None
     path: str | None = None
     row: int | None = None
+
+
+class Described(Sequence[tuple[Node, int]]):
+    """Nodes with their depths, each made when it is looked at: a closure may have many."""
+
+    def __init__(self, rows: Sequence[Any], node: Callable[[int, int, str], Node]) -> None:
+        self._rows, self._node = rows, node
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Node, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Described: ...
+    def __getitem__(self, place: int | slice) -> tuple[Node, int] | Described:
+        if isinstance(place, slice):
+            return Described(self._rows[place], self._node)
+        node, label, token, depth = self._rows[place]
+        return self._node(node, label, token), int(depth)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 Edge = Sequence[Any]
@@ -172,14 +198,14 @@ class PTable:
         row = self.ranges[position]
         return (row, node - row.start) if node < row.start + max(row.count, 1) else None
 
-    def describe(self, table: str, depth: str = "0") -> list[tuple[Node, int]]:
+    def describe(self, table: str, depth: str = "0") -> Described:
         """The nodes that a table has the `id` of, by depth and id; what their depth is, as SQL."""
         rows = self.engine.run(
             f"SELECT t.id, coalesce(n.label, 0), coalesce(lower(hex(n.digest)), ''), t.depth "
             f"FROM (SELECT id, {depth} AS depth FROM {table} AS t) AS t "
             f"LEFT JOIN {self.nodes} AS n ON n.id = t.id ORDER BY t.depth, t.id"
         )
-        return [(self._node(*row[:3]), int(row[3])) for row in rows]
+        return Described(rows, self._node)
 
     @cached_property
     def _texts(self) -> dict[int, str]:

@@ -95,9 +95,7 @@ class Resolver:
     def _by_token(self, nodes: str) -> None:
         work = self._work
         new, known = nodes, None
-        own, told = ("f", "f")
-        if self._apart:
-            own, told = (f"f, {work.engine.number.format('f')} AS h", "h")
+        own = f"f, {work.engine.number.format('f')} AS h" if self._apart else "f"
         if work.ledger.parts("nodes"):
             matched = work.engine.table(
                 "matched",
@@ -108,7 +106,7 @@ class Resolver:
             new = f"(SELECT * FROM {matched} AS n WHERE known IS NULL)"
         numbered, count = work.engine.numbered(
             f"SELECT {own}, e, level, label FROM {new} AS n",
-            f"level, e, {told}",
+            "level, e" if self._apart else "level, e, f",
             work.ledger.reserve,
         )
         self.nodes = f"SELECT id, label, f AS digest FROM {numbered} AS n"
