@@ -111,6 +111,56 @@ def test_a_filter_below_what_no_cell_is_taken_of(workshop, games, name, mode):
     assert {(c["row"], c["path"]): c["role"] for c in found} == of([1, 2], "points", NEAR)
 
 
+EVERY = list(range(len(ROWS)))
+BARE = {
+    "count": ("SELECT count(*) AS c FROM t", of(EVERY, "", NEAR)),
+    "rows of a constant": ("SELECT DISTINCT 1 AS c FROM t", of(EVERY, "", NEAR)),
+    "exists": (
+        "SELECT 1 AS c FROM (SELECT 1) WHERE EXISTS (SELECT 1 FROM t)",
+        of(EVERY, "", NEAR),
+    ),
+    "count in a window": (
+        "SELECT day AS c, count(*) OVER () AS n FROM t",
+        of([3], "day", BY) | of([row for row in EVERY if row != 3], "", NEAR),
+    ),
+    "scalar subquery": (
+        "SELECT day + (SELECT count(*) FROM t) AS c FROM t WHERE team = 'b' AND points IS NOT NULL",
+        None,
+    ),
+    "cross join with some": (
+        "SELECT l.day AS c FROM (SELECT * FROM t WHERE points = 5) AS l CROSS JOIN t AS r",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto", "lazy"])
+@pytest.mark.parametrize("name", BARE)
+def test_rows_of_which_no_cell_was_looked_at_are_there(workshop, games, name, mode):
+    """Without them the value would be another, or not there."""
+    games.createOrReplaceTempView("t")
+    sql, expected = BARE[name]
+    run = whence.capture(
+        workshop.session.sql(sql), archive=workshop.folder(), mode=mode, progress=False
+    )
+    asked = "n, c = 4" if name == "count in a window" else "c"
+    trace = run.trace(whence.pattern(asked))
+    listed = trace.cells().to_pylist()
+    found = {(c["row"], c["path"]): c["role"] for c in listed}
+    assert trace.grade == "exact"
+    assert {row for row, _ in found} == set(EVERY)
+    if expected is not None:
+        assert found == expected
+    bare = [c for c in listed if not c["path"]]
+    assert bare
+    assert not any(c["accessed_by"] or c["moved_by"] for c in bare)
+    (source,) = trace
+    tree = trace.tree(source, rows=len(ROWS))
+    for cell in bare:
+        assert f"○ {source}[{cell['row']}]  influencing" in tree.splitlines()
+    assert '<th class="influencing">' in trace._repr_html_()
+
+
 def test_values_taken_by_another_column(workshop, games):
     frame = games.groupBy("team").agg(F.max_by("name", "points").alias("best"))
     found, trace = cells(workshop, frame, "team = 'b', best")

@@ -20,7 +20,7 @@ _STYLE = """
   vertical-align: top; font-weight: normal; }
 .whence th { color: #666; background: #f6f6f6; }
 .whence td.contributing { background: #1b7837; color: #fff; }
-.whence td.influencing { background: #a6dba0; }
+.whence .influencing { background: #a6dba0; }
 .whence caption { text-align: left; font-weight: bold; padding: 6px 0 2px; }
 .whence .none { color: #aaa; }
 """
@@ -65,7 +65,9 @@ def _row(tree: RowTree, columns: Sequence[str]) -> str:
     roles = _Roles(tree)
     values = {quote(str(name)): value for name, value in tree.values.items()}
     cells = "".join(_cell(roles, column, values.get(column)) for column in columns)
-    return f"<tr><th>{tree.row}</th>{cells}</tr>"
+    found = tree.root.cell
+    role = f' class="{found["role"]}"' if found else ""
+    return f"<tr><th{role}>{tree.row}</th>{cells}</tr>"
 
 
 class _Roles:

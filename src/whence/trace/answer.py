@@ -171,7 +171,7 @@ class Trace(Mapping[str, SourceRows]):
 
         Its columns are `source`, `file`, `row`, `path`, `role`, `accessed_by` and `moved_by`; the
         last two name the operators that looked at a cell, and that moved it or made other values
-        of it.
+        of it. A row of which no cell was looked at, but that had to be there, has an empty path.
         """
         found = self._found_cells()
         parts = [

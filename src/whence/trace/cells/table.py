@@ -24,7 +24,8 @@ class Cells:
     """All cells behind a question, in one table.
 
     Its columns are `dataset`, `locator`, `path`, `role` (whether it contributes), `accessed_by` and
-    `moved_by`.
+    `moved_by`. The path is empty for a row that had to be there without any of its cells, as those
+    that are counted.
     """
 
     def __init__(self, tables: Tables, walk: Walk) -> None:
@@ -38,13 +39,15 @@ class Cells:
             "SELECT '' AS dataset, 0::BIGINT AS locator, '' AS path, true AS role, "
             "['']::VARCHAR[] AS accessed_by, ['']::VARCHAR[] AS moved_by WHERE false"
         )
-        self.table = tables.table(
-            "cells",
+        cells = (
             "SELECT dataset, locator, path, bool_or(role) AS role, "
             "list_sort(list_distinct(flatten(list(accessed_by)))) AS accessed_by, "
             "list_sort(list_distinct(flatten(list(moved_by)))) AS moved_by "
-            f"FROM ({union}) GROUP BY dataset, locator, path",
+            f"FROM ({union}) GROUP BY dataset, locator, path"
         )
+        self.table = tables.table("cells", cells)
+        if bare := self._bare(walk):
+            self.table = tables.table("cells", f"SELECT * FROM {self.table} UNION ALL {bare}")
 
     def hits(self) -> dict[str, str]:
         """For each dataset, a table with the locators of rows that have cells, and their role."""
@@ -58,6 +61,25 @@ class Cells:
             for dataset in self.datasets
             if dataset in found
         }
+
+    def _bare(self, walk: Walk) -> str | None:
+        """SQL for the rows that were there without any of their cells being looked at, if any."""
+        marked = {(r.dataset, r.scope, r.slot) for r in walk.reached if r.mark.table == r.scope}
+        found = []
+        for rows in dict.fromkeys(walk.present):
+            self.datasets.setdefault(rows.dataset, self._tables.dataset(rows.dataset))
+            if (rows.dataset, rows.scope, rows.slot) not in marked:
+                found.append(
+                    f"SELECT {text(rows.dataset)} AS dataset, {quoted(rows.slot)} AS locator "
+                    f"FROM {rows.scope} WHERE {quoted(rows.slot)} IS NOT NULL"
+                )
+        if not found:
+            return None
+        return (
+            "SELECT DISTINCT p.dataset, p.locator, '', false, []::VARCHAR[], []::VARCHAR[] "
+            f"FROM ({' UNION ALL '.join(found)}) AS p "
+            f"ANTI JOIN {self.table} AS c ON c.dataset = p.dataset AND c.locator = p.locator"
+        )
 
     def _part(self, reached: Reached) -> str:
         """SQL for the rows of the table that one mark on a source stands for."""

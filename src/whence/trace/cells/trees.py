@@ -65,7 +65,9 @@ def render_trees(source: str, trees: Sequence[RowTree], more: int) -> str:
     lines = []
     several = len({tree.file for tree in trees}) > 1
     for tree in trees:
-        lines.append(f"{source}[{tree.row}]" + (f"  {tree.file}" if several else ""))
+        found = tree.root.cell  # of the row as such, where none of its values counts
+        row = f"{source}[{tree.row}]" + (f"  {tree.file}" if several else "")
+        lines.append(f"{_MARKS[found['role']]} {row}  {found['role']}" if found else row)
         lines += _lines(tree.root, tree.values, "")
     if more > 0:
         lines.append(f"… {more} more rows")

@@ -55,6 +55,15 @@ class Reached:
     slot: str
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Rows of a source that had to be there, whether or not anything in them was looked at."""
+
+    dataset: str
+    scope: str
+    slot: str
+
+
 class Walk:
     """One way back, being made."""
 
@@ -62,6 +71,7 @@ class Walk:
         self._tables = tables
         self._backward = backward
         self.reached: list[Reached] = []
+        self.present: list[Present] = []
         self.views: list[StepView] = []
         self.reasons: dict[str, None] = {}
         self._members = MemberTables(tables, backward, self.reasons)
@@ -139,6 +149,7 @@ class Walk:
         producer = archive.producer(dataset.id) if dataset.kind == "output" else None
         if producer is None:
             names = {column.number: column.name for column in source.output}
+            self.present.append(Present(dataset.id, scope.table, slot))
             self.reached += [
                 Reached(dataset.id, names[mark.column], mark, scope.table, slot) for mark in marks
             ]
