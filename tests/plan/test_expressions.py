@@ -49,8 +49,8 @@ X = variable("x", 100, STRUCT)
 A, B, S, XS, SS, M = (column(name) for name in TYPES)
 
 
-def field(of: Node, name: str) -> Node:
-    return call("GetStructField", of, name=name, ordinal=0)
+def field(of: Node, name: str, ordinal: int = 0) -> Node:
+    return call("GetStructField", of, name=name, ordinal=ordinal)
 
 
 def lambda_of(body: Node, *arguments: Node) -> Node:
@@ -82,14 +82,14 @@ CASES = [
     (literal("14", "interval month"), "INTERVAL '14' MONTH", ["o <- f(∅)"]),
     (call("Cast", A, dataType="long"), "a", ["o <- f(a)"]),
     (call("Cast", B, dataType="long"), "CAST(b AS bigint)", ["o <- f(b)"]),
-    (field(named(p=A, q=S), "q"), "named_struct('p', a, 'q', s).q", ["o <- s"]),
-    (field(named(q=A, Q=S), "Q"), "named_struct('q', a, 'Q', s).Q", ["o <- s"]),
-    (named(p=A, q=field(S, "y")), "named_struct('p', a, 'q', s.y)", ["o.p <- a", "o.q <- s.y"]),
+    (field(named(p=A, q=S), "q", 1), "named_struct('p', a, 'q', s).q", ["o <- s"]),
+    (field(named(q=A, Q=S), "Q", 1), "named_struct('q', a, 'Q', s).Q", ["o <- s"]),
+    (named(p=A, q=field(S, "y", 1)), "named_struct('p', a, 'q', s.y)", ["o.p <- a", "o.q <- s.y"]),
     (call("GetArrayItem", XS, literal("2")), "xs[2]", ["o <- xs[2]"]),
     (call("GetArrayItem", XS, A), "xs[a]", ["o <- xs[] by a [any]"]),
     (call("GetMapValue", M, literal("k", "string")), "m['k']", ["o <- m{'k'}"]),
     (
-        call("ArrayTransform", SS, lambda_of(named(z=field(X, "y"), w=A), X)),
+        call("ArrayTransform", SS, lambda_of(named(z=field(X, "y", 1), w=A), X)),
         "transform(ss, x -> named_struct('z', x.y, 'w', a))",
         ["o[].z <- ss[].y", "o[].w <- a by ss[]"],
     ),
@@ -100,7 +100,7 @@ CASES = [
     ),
     (call("ArrayExists", SS, lambda_of(BIG, X)), "exists(ss, x -> x.x > 1)", ["o <- f(ss[].x)"]),
     (
-        call("CaseWhen", call("IsNull", A), B, field(S, "y")),
+        call("CaseWhen", call("IsNull", A), B, field(S, "y", 1)),
         "CASE WHEN a IS NULL THEN b ELSE s.y END",
         ["o <- b, s.y by a"],
     ),
