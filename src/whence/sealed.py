@@ -19,7 +19,7 @@ from whence.errors import SelectionError, SourceError, UnknownNameError
 from whence.trace import usage
 from whence.trace.closure import Direction, closure, compare
 from whence.trace.prove import Prover
-from whence.trace.ptable import Node, PTable, Sql
+from whence.trace.ptable import Node, PTable, Sql, no_seals
 from whence.trace.rehome import rehomed
 from whence.trace.rewrite import kept_nodes, rewritten
 from whence.trace.tables import Tables, check_source
@@ -99,6 +99,8 @@ class Sealed:
     def seal_of(self, run: Run) -> Seal:
         """The seal of a run."""
         found = {seal.run: seal for seal in self.seals() if seal.run is not None}
+        if not found:
+            raise no_seals(self._store)
         if run.id not in found:
             sealed = [r.name for r in self._store.runs() if r.id in found]
             raise UnknownNameError("sealed run", run.name, sealed)

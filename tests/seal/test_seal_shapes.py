@@ -306,7 +306,7 @@ def test_digests_of_source_rows_can_be_left_out(spark: Any, tmp_path: Path) -> N
     run = whence.capture(spark.sql(SHAPES["group"]), archive=place, mode="eager")
     run.seal(leaf_digests=False)
     archive = whence.open(place)
-    assert tokens(archive, form="source") == []
+    assert set(tokens(archive, form="source")) == {""}
     assert archive.sealed.verify(tokens=True).ok
     proof = archive.run().prove("area = 'n'")
     assert len(whence.verify_proof(proof).inputs) == 2

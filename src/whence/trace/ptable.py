@@ -102,6 +102,13 @@ def arranged(label: LabelRow, edges: Sequence[Edge]) -> list[Any]:
     return [tuple(edge[1:]) for edge in edges]
 
 
+def no_seals(archive: Archive) -> ArchiveError:
+    """What is said of an archive of which no run is sealed."""
+    return ArchiveError(
+        f"the archive at {archive.location} has no seals; seal a run first: whence seal"
+    )
+
+
 class PTable:
     """Nodes and edges of a sealed archive."""
 
@@ -114,9 +121,7 @@ class PTable:
             )
         )
         if not found or found[0] is None:
-            raise ArchiveError(
-                f"the archive at {archive.location} has no seals; seal a run first: whence seal"
-            )
+            raise no_seals(archive)
         self.settings: SealSettings = found[0]
         labels, self.ranges = found[1], found[2]
         self.labels: dict[int, LabelRow] = {row.number: row for row in labels}
