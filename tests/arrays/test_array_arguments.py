@@ -37,7 +37,7 @@ LISTED = [
     "np.diff(x, prepend=[y[0]], append=y[1])",
     "np.ediff1d(x, to_begin=[y[0], 1.0])",
     "np.trapezoid(x, [y[0], 1, 2, 3, 4, y[5]])",
-    "np.interp([x[0], 1], y[:2], [x[2], x[3]])",
+    "np.interp([x[0], 1], y[1:3], [x[2], x[3]])",
     "np.average(x[:2], weights=[y[0], 2.0])",
     "np.bincount(i, weights=[y[0], 1, 2, 3, 4, 5])",
     "np.convolve(x, [y[0], 1.0])",

@@ -4,6 +4,7 @@ Programs that write in place, through views, with `out=`, and with tracked array
 arguments. The result and the inputs afterwards must be those of the plain program too.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -59,12 +60,50 @@ PROGRAMS: list[tuple[str, str, Any]] = [
     *((f"o = np.ones(3); {call}", "o", M) for call in INTO),
     ("o = np.ones(3, int); np.argmax(x, axis=0, out=o)", "o", M),
     ("o = y[:3]; np.take(x, [0, 2, 1], out=o)", "o, y", M),
+    ("pass", "np.linalg.matrix_rank(x) * np.ones(2)", np.array([0.0, 0.0, 3.0])),
+    ("pass", "x[:1] if np.linalg.matrix_rank(x) else x[1:2]", np.array([0.0, 0.0, 3.0])),
+    ("pass", "np.interp([0.0, 0.0], [0.0, 1.0, 0.0], x[:3])", X),  # not in order
+    ("pass", "np.searchsorted([-1, -2, -3, -1, 1, -1, 3, -1], x)", np.array([0.0, 5.0, 2.0, -2.0])),
+    ("o = y.reshape(2, 3); np.median(x, keepdims=True, out=o)", "o", M),
+    ("pass", "np.fft.irfft2(x, out=np.zeros((2, 4)))", M),  # the `out=` is not used
+    ("pass", "np.fft.hfft(x, out=np.zeros(10))", X),
+    ("pass", "np.diff(x, n=0, append=9.0)", X),
+    ("o = np.ones(3, int); np.argmax(np.eye(3), axis=0, out=o)", "o * x[0]", X),
+    ("o = np.ones(3); np.ptp(np.eye(3), axis=0, out=o)", "o * x[0]", X),
 ]
 
 
 @pytest.mark.parametrize(("program", "result", "x"), PROGRAMS)
 def test_what_moves_is_reported(program: str, result: str, x: Any) -> None:
     check_what_moves(function(program, result), [x, Y, I])
+
+
+def test_ranges_of_times() -> None:
+    days = np.array(["2020-01-01", "2020-02-01"], "M8[D]")
+    follow = wa.track(lambda d: np.arange(d[0], d.max(), np.timedelta64(7, "D")))
+    assert (follow(days) == np.arange(days[0], days[1], np.timedelta64(7, "D"))).all()
+    answer = follow.last
+    assert answer.grade == "exact"
+    assert answer.backward((1,))["d"][0].tolist() == [0]
+    assert answer.backward((1,), "influencing")["d"][0].tolist() == [1]
+
+
+def test_errors_and_warnings_are_those_of_numpy() -> None:
+    with pytest.raises(ValueError, match="mode must be one of"):
+        wa.track(lambda x: np.convolve(x, x, "bad"))(X)
+    with pytest.raises(ValueError, match="cannot delete"):
+        wa.track(lambda x: x.__delitem__(0))(X)
+
+    def told(function: Any) -> int:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            function(X)
+        return len(found)
+
+    def empty(x: Any) -> Any:
+        return np.cov(x[:0])
+
+    assert told(wa.track(empty)) == told(empty) > 0
 
 
 def test_copyto_refuses_what_numpy_refuses() -> None:

@@ -194,6 +194,27 @@ def test_every_view_takes_its_turn() -> None:
     assert any(looked() for _ in range(200))
 
 
+def test_a_module_that_is_asked_by_other_means_than_its_attributes() -> None:
+    """What is taken from it cannot be told beforehand, so there is no view."""
+    own = types.ModuleType("users_own")
+    for number, take in enumerate(
+        (
+            lambda x: x[getattr(own, "K")],  # noqa: B009
+            lambda x: x[vars(own)["K"]],
+            lambda x: x[own.__dict__["K"]],
+            lambda x: x[own.K],  # type: ignore[attr-defined]
+        )
+    ):
+        own.K = 0  # type: ignore[attr-defined]
+        follow = wa.track(take, views=wa.Views())
+        for _ in range(3):
+            follow(np.ones((3, 2)))
+        assert (follow.last.view == "dimensional") == (number == 3)
+        own.K = 2  # type: ignore[attr-defined]
+        follow(np.ones((3, 2)))
+        assert follow.last.backward()["x"][0].tolist() == [2, 2]
+
+
 def twice(x: Any, shift: int, word: str = "") -> Any:
     return np.roll(x, shift) if word != "c" else x * 1
 

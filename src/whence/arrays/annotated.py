@@ -8,6 +8,7 @@ value, so a cell that only steers leaves no trace in the result.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,9 @@ def annotate(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> A
         return value
 
     try:
-        found = func(*swap(args), **{k: swap(v) for k, v in kwargs.items()})
+        with warnings.catch_warnings():  # the function has given its own already
+            warnings.simplefilter("ignore")
+            found = func(*swap(args), **{k: swap(v) for k, v in kwargs.items()})
     except Exception:  # the function does not take objects; any error means only that
         return None
     listed = np.asarray(found, dtype=object)

@@ -14,6 +14,7 @@ import sysconfig
 from collections.abc import Hashable, Iterable
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
+from itertools import pairwise
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -43,7 +44,9 @@ _NAMED = (
 # what gives something else each time, or looks at what is outside the program
 _UNSTEADY = frozenset(
     {
-        *("builtins.eval", "builtins.exec", "builtins.globals", "builtins.input", "builtins.open"),
+        *("builtins.__import__", "builtins.eval", "builtins.exec", "builtins.globals"),
+        *("builtins.input", "builtins.open", "importlib.import_module", "sys.getrecursionlimit"),
+        *("numpy.get_printoptions", "numpy.geterr", "numpy.geterrcall", "numpy.getbufsize"),
         *("numpy.fromfile", "numpy.genfromtxt", "numpy.load", "numpy.loadtxt", "numpy.memmap"),
         *("datetime", "numpy.random", "os.environ", "os.getenv", "random", "secrets", "time"),
         "uuid",
@@ -53,6 +56,9 @@ _UNSTEADY = frozenset(
 _INCIDENTAL = frozenset(
     {"__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__weakref__"}
 )
+
+
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
 
 
 class _Unsteady(Exception):
@@ -134,12 +140,18 @@ class _Description:
             raise _Unsteady
         held = (function.__defaults__, function.__kwdefaults__, vars(function))
         self._listed(f"{function.__qualname__} {found.digest}", held)
-        for name, value in zip(function.__code__.co_freevars, cells, strict=True):
+        reached = [
+            *zip(function.__code__.co_freevars, cells, strict=True),
+            *((n, function.__globals__[n]) for n in found.names if n in function.__globals__),
+        ]
+        for name, value in reached:
+            if name in found.whole and isinstance(value, ModuleType):
+                self._module(value, ("__dict__",))
             self._attribute(name, value, found.names)
         for name in found.names:
             if name in function.__globals__:
-                self._attribute(name, function.__globals__[name], found.names)
-            elif f"builtins.{name}" in _UNSTEADY:
+                continue
+            if f"builtins.{name}" in _UNSTEADY:
                 raise _Unsteady
 
     def _attribute(self, name: str, value: Any, names: tuple[str, ...]) -> None:
@@ -155,7 +167,7 @@ class _Description:
         if title in _UNSTEADY or any(f"{title}.{name}" in _UNSTEADY for name in names):
             raise _Unsteady
         self.parts.append(f"module {title} {getattr(module, '__version__', '')}")
-        if not library and not names:
+        if not library and (not names or "__dict__" in names):
             raise _Unsteady  # what is taken from it cannot be told
         if self._is_known((id(module), names)):
             return
@@ -225,6 +237,8 @@ class _Code(NamedTuple):
 
     digest: str
     names: tuple[str, ...]
+    whole: frozenset[str]
+    """Names whose values are used as such, and not only to take an attribute."""
     changes: bool
 
 
@@ -234,7 +248,17 @@ def _read(code: CodeType) -> _Code:
     _spell(code, text)
     digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:32]
     changes = any(_changes(step, name, code) for step, name in _steps(code))
-    return _Code(digest, tuple(sorted(code_names(code))), changes)
+    return _Code(digest, tuple(sorted(code_names(code))), frozenset(_whole(code)), changes)
+
+
+def _whole(code: CodeType) -> Iterable[str]:
+    """The globals and variables of outer functions that are loaded for more than an attribute."""
+    steps = list(dis.get_instructions(code))
+    for step, following in pairwise(steps):  # the last one returns
+        if step.opname in _LOADS and following.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            yield str(step.argval)
+    for inner in _inner(code):
+        yield from _whole(inner)
 
 
 def _changes(step: str, name: Any, code: CodeType) -> bool:

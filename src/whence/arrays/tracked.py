@@ -160,6 +160,9 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
             self.session_.raised(error, tracked_in([key, value]), self.node_)
             raise
 
+    def __delitem__(self, key: Any) -> None:
+        del self.data_[raw(key)]  # type: ignore[attr-defined]  # NumPy says why not
+
     def __iter__(self) -> Iterator[Any]:
         if self.scalar_:
             return iter(self._tell(list, "iter()"))

@@ -280,9 +280,16 @@ def finish_out(
     session: Session, result: Any, edges: list[Edge], op: str, args: Sequence[Any], out: Any
 ) -> Any:
     """`finish`, or `store` where an `out=` was given."""
-    if (target := one_out(out)) is None:
+    if (target := one_out(out)) is None or _is_apart(result, raw(target)):
         return finish(session, result, edges, op, args)
     return store(session, target, result, edges, op, args)
+
+
+def _is_apart(result: Any, target: Array) -> bool:
+    """Whether a function gave something else than the `out=` that it took."""
+    if result is target or not isinstance(result, np.ndarray) or not result.size:
+        return False
+    return not np.may_share_memory(result, target)
 
 
 def one_out(out: Any) -> Any:
@@ -325,11 +332,17 @@ def into_out(rule: FunctionRule) -> FunctionRule:
             return made
         target, value = raw(out), raw(made)
         session.before_write(target)
-        if target.dtype == np.asarray(value).dtype and target.shape == np.shape(value):
+        alike = target.shape == np.shape(value)
+        if alike and target.dtype == np.asarray(value).dtype:
             target[...] = value
         else:  # each function has its own rules for what fits
             plain_call(func, args, {**kwargs, "out": target})
-        edges = [Edge(made.node_, partial(identity, target.shape))] if is_tracked(made) else []
+        if alike:
+            edges = [Edge(made.node_, partial(identity, target.shape))] if is_tracked(made) else []
+        else:  # and for which of its cells are written
+            doubt = f"{name_of(func)} with out= of another shape"
+            operands = tracked_in([made, out])
+            edges = [all_cells(operand, target.shape, doubt=doubt) for operand in operands]
         return store(session, out, target, edges, name_of(func), (made,))
 
     return call

@@ -31,6 +31,10 @@ def searchsorted(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     bound = bind(func, args, kwargs)
     result = plain_call(func, args, kwargs)
     shape = np.shape(result)
+    if func is np.searchsorted and not _ascends(raw(bound["a"]), raw(bound["sorter"])):
+        doubt = f"{name_of(func)} in values that do not ascend"  # it goes on from where it was
+        edges = [all_cells(t, shape, doubt=doubt) for t in tracked_in([args, kwargs])]
+        return finish(session, result, edges, name_of(func), args)
     edges = [same_cells(t, shape) for t in tracked_in(bound[names[0]])]
     edges += [all_cells(t, shape, False) for t in tracked_in(bound[names[1]])]
     others = [bound.get("sorter"), bound.get("right")]
@@ -99,6 +103,22 @@ def _ladder_edges(session: Session, array: Any, bins: Any, span: Any, ladder: Ar
     return edges
 
 
+def _ascends(ladder: Any, order: Any = None) -> bool:
+    """Whether values are in order, NaN last; what NumPy finds among others, rules do not tell."""
+    found = np.asarray(ladder) if order is None else np.asarray(ladder)[np.asarray(order)]
+    if found.dtype.kind in "fcmM":
+        missing = np.isnat(found) if found.dtype.kind in "mM" else np.isnan(found)
+        if missing.any():
+            first = int(np.argmax(missing))
+            if not missing[first:].all():
+                return False
+            found = found[:first]
+    try:
+        return bool((found[:-1] <= found[1:]).all())
+    except TypeError:  # records
+        return False
+
+
 def _extreme(held: Held, pick: Any, shape: Shape) -> Form:
     array = held.arrays[0]
     if not array.size:
@@ -125,8 +145,9 @@ def interp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     left, right = bound["left"], bound["right"]
     ends = (left is not None, right is not None)
     op = name_of(func)
-    if bound["period"] is not None:
-        doubt = f"{op} with period"
+    ascends = _ascends(raw(xp))
+    if bound["period"] is not None or not ascends:
+        doubt = f"{op} with {'period' if ascends else 'points that do not ascend'}"
         edges = [all_cells(t, shape, doubt=doubt) for t in tracked_in([x, xp, fp])]
         return finish(session, result, edges, op, args)
     edges = []

@@ -23,7 +23,7 @@ import numpy as np
 from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge
 from whence.arrays.rules.arguments import of_list, parameters, settled
-from whence.arrays.rules.base import finish, same_cells
+from whence.arrays.rules.base import all_cells, finish, same_cells
 from whence.arrays.rules.flat import Flat
 from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
@@ -39,7 +39,7 @@ _CHECKING = ("asarray_chkfinite", "require")
 _BLANK = ("zeros", "ones", "empty", "full")
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 _original: dict[str, Callable[..., Any]] = {
-    name: getattr(np, name) for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE)
+    name: getattr(np, name) for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange")
 }
 
 
@@ -136,6 +136,33 @@ def _blank(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _ranging(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.arange` of tracked times; of tracked numbers it asks for plain ones by itself."""
+
+    @wraps(original)
+    def arange(*args: Any, **kwargs: Any) -> Any:
+        found = tracked_in([args, kwargs])
+        times = any(t.data_.dtype.kind in "mM" for t in found)
+        if not times or not _served(sys._getframe(1)):
+            return original(*args, **kwargs)
+        session = found[0].session_
+        try:
+            result = original(*raw(args), **raw(kwargs))
+        except Exception as error:
+            session.raised(error, found)
+            raise
+        places = ("start", "stop", "step") if len(args) > 1 else ("stop",)
+        given = {**dict(zip(places, args, strict=False)), **kwargs}
+        edges = [
+            all_cells(t, result.shape, name != "stop")
+            for name, value in given.items()
+            for t in tracked_in(value)
+        ]
+        return finish(session, result, edges, "arange", args, [t.node_ for t in found])
+
+    return arange
+
+
 def _names(caller: FrameType, function: Callable[..., Any]) -> bool:
     """Whether the caller's code names a function.
 
@@ -182,6 +209,7 @@ for _name in (*_CONVERTING, *_CHECKING):
     setattr(_Followed, _name, _attribute(_name, _converting(_original[_name])))
 for _name in (*_BLANK, *_LIKE):
     setattr(_Followed, _name, _attribute(_name, _blank(_original[_name])))
+_Followed.arange = _attribute("arange", _ranging(_original["arange"]))  # type: ignore[attr-defined]
 
 
 def enter() -> None:

@@ -30,8 +30,10 @@ from whence.arrays.rules.base import (
     finish_out,
     into_out,
     keeps_axes,
+    lifted,
     name_of,
     plain_call,
+    python,
     shape_of,
     writing_out,
 )
@@ -342,7 +344,7 @@ def _cross_form(
 def transform(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Discrete Fourier transforms: each result cell from its whole lane (one or more axes)."""
     bound = bind(func, args, kwargs)
-    array, op = bound["a"], name_of(func)
+    array, op = lifted(session, bound["a"]), name_of(func)
     result = writing_out(session, func, args, kwargs, bound.get("out"))
     lanes = bound.get("axes", bound.get("axis", -1))
     length = bound.get("n", bound.get("s"))
@@ -367,9 +369,9 @@ def matrices(exact: bool = True, core: int | None = 2) -> Any:
         sized_by = [t.node_ for t in operands if func is np.linalg.lstsq]  # residuals, or none
 
         def wrap(part: Any) -> Any:
-            if not hasattr(part, "shape"):
-                return part
-            edges = [_matrix_edge(t, part.shape, core, doubt) for t in operands]
+            edges = [_matrix_edge(t, shape_of(part), core, doubt) for t in operands]
+            if not hasattr(part, "shape"):  # the rank of a vector is a number of Python
+                return python(session, part, edges, name_of(func), args)
             return finish(session, part, edges, name_of(func), args, sized_by)
 
         if isinstance(result, tuple):

@@ -22,6 +22,7 @@ from whence.arrays.rules.base import (
     into_out,
     keeps_axes,
     lanes,
+    lifted,
     name_of,
     plain_call,
     positions,
@@ -113,7 +114,7 @@ def _named(held: Held, in_shape: Shape, axis: int | None) -> Form:
 def argextreme(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """argmax and argmin: the position comes from the winning cell; the lane steers."""
     bound = bind(func, args, kwargs)
-    array, axis = bound["a"], bound["axis"]
+    array, axis = lifted(session, bound["a"]), bound["axis"]
     result = plain_call(func, args, kwargs)
     shape, in_shape = np.shape(result), array.data_.shape
     axes = axes_of(axis, len(in_shape))

@@ -226,7 +226,7 @@ def beside(array: Any, bound: dict[str, Any], result: Any) -> list[Edge]:
 def ptp(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """Largest minus smallest: both winners contribute."""
     bound = bind(func, args, kwargs)
-    array = bound["a"]
+    array = lifted(session, bound["a"])
     result = plain_call(func, args, kwargs)
     axes = axes_of(bound["axis"], array.data_.ndim)
     shape = np.shape(result)

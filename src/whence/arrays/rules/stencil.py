@@ -46,8 +46,9 @@ _MODES = {"0": "valid", "1": "same", "2": "full", "v": "valid", "s": "same", "f"
 def convolve(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """`np.convolve` and `np.correlate`: windows that are cut at the ends."""
     bound = bind(func, args, kwargs)
-    one, two, mode = bound["a"], bound["v"], _MODES[str(bound["mode"])[0]]
+    one, two = bound["a"], bound["v"]
     result = plain_call(func, args, kwargs)
+    mode = _MODES[str(bound["mode"])[0]]
     n, m = np.size(raw(one)), np.size(raw(two))
     small = min(n, m)
     correlating = func is np.correlate
@@ -164,7 +165,7 @@ def diff(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     array, n, axis = bound["a"], bound["n"], bound["axis"]
     ends = {k: bound[k] for k in ("prepend", "append")}
     given = {k: v for k, v in ends.items() if v is not np._NoValue}
-    if given:
+    if given and n != 0:  # else NumPy gives back what it got
         return diff(session, func, (_extended(array, given, axis), n, axis), {})
     result = plain_call(func, args, kwargs)
     shape = array.data_.shape
