@@ -107,7 +107,7 @@ CASES = [
     (
         call("UpdateFields", S, call("WithField", A, name="z"), call("DropField", name="x")),
         "s.withField('z', a).dropFields('x')",
-        ["o.y <- s.y", "o.z <- a"],
+        ["o.y <- s.y", "o.z <- a by s"],
     ),
     (call("PythonUDF", A, B, name="f"), "f(a, b)", ["o <- ⊥(a, b)"]),
     (

@@ -75,11 +75,17 @@ def _update_fields(a: Arguments) -> Shape:
     if not names:
         return made(a.shapes())
     parts = {name: shapes.field(whole, name) for name in names}
+    first = a.node.children[0]
+    while first.name == "UpdateFields":
+        first = first.children[0]
+    written = first.name == "CreateNamedStruct"  # which is never null
+    there = () if written else unique(paths_in(a.evaluate(first, a.variables)))
     for change in a.node.children[1:]:
         name = str(change.fields.get("name"))
         found = named(parts, name) or name
         if change.name == "WithField":
-            parts[found] = a.evaluate(change.children[0], a.variables)
+            made_of = a.evaluate(change.children[0], a.variables)
+            parts[found] = shapes.beside(made_of, there)
         else:
             parts.pop(found, None)
     return Struct(tuple(parts.items()))

@@ -57,6 +57,9 @@ class GroupMarks:
                     item = items.get(mark.column)
                     passed = replace(passed, mark=self._passing.tested(operator, move, passed))
                     one = self._members.made(operator, members, passed, move.positions, item)
+                    if item is not None and move.positions != "same":
+                        earlier = self._members.before(members, passed, item)
+                        counted += [earlier] if earlier else []
                     if flag is not None:
                         one, other = self._members.divided(one, members, flag)
                         if any(call.function in ops.CHOOSING for call in calls):

@@ -45,7 +45,7 @@ class MemberTables:
             "members",
             f"SELECT row_number() OVER () AS {ROW}, s.{ROW} AS parent{names}{found} "
             f"FROM {scope.table} AS s JOIN {self._tables.scan(files)} AS g "
-            f"ON {membership(shape, f's.{slot}', 'g')}",
+            f"ON s.{slot} IS NOT NULL AND {membership(shape, f's.{slot}', 'g')}",
         )
         scopes = {**scope.scopes, **shape.scopes}
         chosen = (*shape.chosen, *taken.items())
@@ -105,6 +105,20 @@ class MemberTables:
         sql = (
             f"SELECT s.{ROW}{columns} FROM {mark.table} AS m JOIN ({_placed(members, collected)}) "
             f"AS s ON s.parent = m.{ROW} AND s.place = {place}"
+        )
+        return replace(mark, table=self._tables.table("mark", sql))
+
+    def before(self, members: Scope, passed: Passed, collected: Collected) -> Mark | None:
+        """The members that gave the items before one whose place the pipeline itself told.
+
+        Without them another item would be there.
+        """
+        if not isinstance(passed.item, ItemStep) or not passed.item.position:
+            return None
+        mark = replace(passed.mark, steps=(), contributing=False)
+        sql = (
+            f"SELECT s.{ROW} FROM {mark.table} AS m JOIN ({_placed(members, collected)}) "
+            f"AS s ON s.parent = m.{ROW} AND s.place < {passed.item.position}"
         )
         return replace(mark, table=self._tables.table("mark", sql))
 

@@ -227,12 +227,14 @@ class Walk:
                 self._visit(view, below, inner, moved)
 
     def _join(self, view: StepView, operator: ops.Join, scope: Scope, marks: list[Mark]) -> None:
+        kept = {column.number for column in operator.children[0].output}
+        tested = operator.type == "semi" or any(mark.column not in kept for mark in marks)
+        if operator.type == "existence" and not tested:
+            operator = replace(operator, decides=())  # it keeps all rows
         found = self._passing.back(operator, scope, marks)
         if operator.type in _TESTING:
             looked = found.pop(1, [])
             group = group_of(scope.shape, operator.id)
-            kept = {column.number for column in operator.children[0].output}
-            tested = operator.type == "semi" or any(mark.column not in kept for mark in marks)
             if group is not None and (looked or tested):
                 inner = self._members.referred(view, scope, group)
                 moved = [self._members.spread(mark, inner.table) for mark in looked]
@@ -402,6 +404,9 @@ class Walk:
         )
         found = self._passing.back(operator, scope, marks)
         self._subqueries(view, operator, scope, found)
+        made = {call.column for call in operator.aggregates}
+        if not operator.keys and not any(mark.column in made for mark in marks):
+            return  # its one row is there whatever the others are
         if isinstance(part, Members):
             table = self._members.listed(scope, part)
             inner = Scope(table, part.element, scope.scopes, part.collected, part.chosen)
