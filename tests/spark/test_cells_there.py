@@ -92,6 +92,43 @@ def test_what_has_to_be_there(workshop: Workshop, tables: Any, name: str, mode: 
     assert asked(workshop, tables.sql(sql), pattern, mode) == expected
 
 
+NAMES = "(SELECT k, collect_list(b) AS x FROM r GROUP BY k)"
+EARLIER = {("r", 0, "b", NEAR), ("r", 0, "k", NEAR), ("r", 1, "b", BY)}
+PLACES = {
+    "an item of what may be null": (f"SELECT k, get(x, 1) AS v FROM {NAMES}", "k = 1, v", BY),
+    "a position": (
+        f"SELECT k, p, v FROM {NAMES} LATERAL VIEW posexplode(x) t AS p, v",
+        "v = 'by', p",
+        NEAR,
+    ),
+    "a filter by position": (
+        f"SELECT k, v FROM {NAMES} LATERAL VIEW posexplode(x) t AS p, v WHERE p = 1",
+        "k = 1, v",
+        BY,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_comes_before_an_item(workshop: Workshop, tables: Any, name: str) -> None:
+    sql, pattern, key = PLACES[name]
+    assert asked(workshop, tables.sql(sql), pattern) == EARLIER | {("r", 1, "k", key)}
+
+
+def test_positions_of_a_list_of_a_source(workshop: Workshop, tables: Any) -> None:
+    path = str(workshop.folder())
+    tables.createDataFrame([([5, 6, 7],)], "xs array<int>").coalesce(1).write.parquet(path)
+    tables.read.parquet(path).createOrReplaceTempView("lists")
+    frame = tables.sql("SELECT x, p FROM lists LATERAL VIEW posexplode(xs) t AS p, x")
+    item = ("lists", 0, "xs[1]", BY)
+    assert asked(workshop, frame, "x = 6") == {item}
+    assert asked(workshop, frame, "x = 6, p") == {item, ("lists", 0, "xs[0]", NEAR)}
+    ones = tables.sql(
+        "SELECT p, o FROM lists LATERAL VIEW posexplode(transform(xs, x -> 1)) t AS p, o"
+    )
+    assert asked(workshop, ones, "p = 1, o") >= {("lists", 0, "xs[0]", NEAR)}
+
+
 def test_a_field_is_in_a_struct_that_has_to_be_there(workshop: Workshop, tables: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 

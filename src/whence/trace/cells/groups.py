@@ -58,8 +58,10 @@ class GroupMarks:
                     passed = replace(passed, mark=self._passing.tested(operator, move, passed))
                     one = self._members.made(operator, members, passed, move.positions, item)
                     if item is not None and move.positions != "same":
-                        earlier = self._members.before(members, passed, item)
-                        counted += [earlier] if earlier else []
+                        earlier = self._members.before(operator, members, passed, item)
+                        if earlier:
+                            looked, may_be_null = earlier
+                            (below if may_be_null else counted).append(looked)
                     if flag is not None:
                         one, other = self._members.divided(one, members, flag)
                         if any(call.function in ops.CHOOSING for call in calls):

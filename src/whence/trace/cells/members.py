@@ -108,19 +108,26 @@ class MemberTables:
         )
         return replace(mark, table=self._tables.table("mark", sql))
 
-    def before(self, members: Scope, passed: Passed, collected: Collected) -> Mark | None:
+    def before(
+        self, operator: ops.Aggregate, members: Scope, passed: Passed, collected: Collected
+    ) -> tuple[Mark, bool] | None:
         """The members that gave the items before one whose place the pipeline itself told.
 
-        Without them another item would be there.
+        Without them another item would be there; and whether they would give none if their value
+        were null.
         """
         if not isinstance(passed.item, ItemStep) or not passed.item.position:
             return None
-        mark = replace(passed.mark, steps=(), contributing=False)
+        columns = "".join(f", m.{name}" for name in held(passed.mark.steps))
         sql = (
-            f"SELECT s.{ROW} FROM {mark.table} AS m JOIN ({_placed(members, collected)}) "
-            f"AS s ON s.parent = m.{ROW} AND s.place < {passed.item.position}"
+            f"SELECT s.{ROW}{columns} FROM {passed.mark.table} AS m "
+            f"JOIN ({_placed(members, collected)}) AS s "
+            f"ON s.parent = m.{ROW} AND s.place < {passed.item.position}"
         )
-        return replace(mark, table=self._tables.table("mark", sql))
+        accessed = passed.mark.accessed | {operator.id}
+        table = self._tables.table("mark", sql)
+        looked = replace(passed.mark, table=table, contributing=False, accessed=accessed)
+        return replace(looked, moved=frozenset()), collected.field is not None
 
     def unknown(self, operator: ops.Operator) -> None:
         """An item of a list that an operator collected is asked about, and its member not kept."""

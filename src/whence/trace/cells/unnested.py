@@ -57,7 +57,23 @@ class Unnested:
             for number, reached in below.items():
                 at = [self._at(mark, place, operator, some) for mark in reached]
                 found.setdefault(number, []).extend(at)
+        found.setdefault(0, []).extend(self._before(operator, own, place))
         return replace(scope, table=rows), found
+
+    def _before(self, operator: Generator, marks: Sequence[Mark], place: Held) -> Iterator[Mark]:
+        """Of positions that are asked about, the items before: each has to be there."""
+        counted = _positions(operator)
+        for mark in marks:
+            if mark.column not in counted:
+                continue
+            table = self._tables.table(
+                "mark",
+                f"SELECT {ROW}, unnest(range({place.column})) AS {place.column} FROM {mark.table}",
+            )
+            for column, steps in dict.fromkeys(_taken(operator)):
+                if steps[-1] == ItemStep():
+                    looked = frozenset({operator.id})
+                    yield Mark(column, (*steps[:-1], place), table, False, looked)
 
     def _cases(
         self, operator: Generator, rows: str, place: Held
@@ -94,6 +110,15 @@ class Unnested:
         columns = ", ".join(f"m.{name}" for name in (ROW, *held(mark.steps)))
         sql = f"SELECT {columns}, s.{place.column} FROM {mark.table} AS m JOIN {rows} AS s "
         return replace(mark, table=self._tables.table("mark", f"{sql} USING ({ROW})"))
+
+
+def _positions(operator: Generator) -> set[int]:
+    """The columns of a generator that are made of no value: positions."""
+    if not isinstance(operator, ops.Generate):
+        return set()
+    handed_on = {column.number for column in operator.children[0].output}
+    made = {m.output.column for m in operator.moves if m.inputs or m.influences}
+    return {c.number for c in operator.output if c.number not in handed_on | made}
 
 
 def _taken(operator: Generator) -> Iterator[tuple[int, tuple[PlaceStep, ...]]]:
