@@ -95,7 +95,7 @@ def seal_run(
             return from_row(known)
         sealer.foresee(run)
         ledger = _Ledger(sealer)
-        steps = [_seal_step(tables, engine, step_view(run, step)) for step in run.steps]
+        steps = [_seal_step(tables, engine, sealer, step_view(run, step)) for step in run.steps]
         work = Work(_sql_engine(tables, engine, ledger, steps), sealer.settings, ledger)
         done = SealJob(work, progress).run(steps)
         progress("sealing")
@@ -127,9 +127,8 @@ def _sql_engine(
     tables: Tables, engine: Engine, ledger: _Ledger, steps: Sequence[SealStep]
 ) -> SqlEngine:
     """DuckDB for what one machine holds, Spark for what is more, or lies elsewhere."""
-    store = tables.archive
+    store, known = tables.archive, ledger.known
     used = {d.id: d for step in steps for d in (step.output, *step.datasets.values())}
-    known = store.datasets()
     paths = [store.location, *(path for d in used.values() for path in store.file_paths(d))]
     held = sum(d.bytes for d in known if d.kind in ("nodes", "edges"))
     total = sum(d.bytes for d in used.values())
@@ -157,9 +156,8 @@ def _builds_on(store: Archive, run: Run) -> list[Run]:
     return list(found.values())
 
 
-def _seal_step(tables: Tables, engine: Engine, view: StepView) -> SealStep:
-    store = tables.archive
-    output = store.dataset(view.step.output)
+def _seal_step(tables: Tables, engine: Engine, sealer: Sealer, view: StepView) -> SealStep:
+    output = sealer.dataset(view.step.output)
     backward = Backward(tables, engine)
     cache: dict[str, tuple[Sequence[str], GroupShape]] = {}
 
@@ -171,7 +169,7 @@ def _seal_step(tables: Tables, engine: Engine, view: StepView) -> SealStep:
     lazy = None
     if isinstance(view.shape, Group) and view.shape.slot == "":
         lazy = _lazy_rows(tables, backward, view, output)
-    datasets = [store.dataset(i) for i in dict.fromkeys(view.inputs.values())]
+    datasets = [sealer.dataset(i) for i in dict.fromkeys(view.inputs.values())]
     for dataset in (output, *datasets):
         check_source(dataset)
     return SealStep(
@@ -211,7 +209,7 @@ class _Ledger:
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
         self._store = sealer.archive
-        self._known = self._store.datasets()
+        self.known = self._store.datasets()
         self.written: dict[str, str] = {}
 
     def numbers(self, labels: Sequence[NewLabel]) -> dict[NewLabel, int]:
@@ -220,7 +218,7 @@ class _Ledger:
         return {label: known[label.digest, label.form, label.parts] for label in labels}
 
     def ranges(self, dataset: str) -> Sequence[FileRange]:
-        return file_ranges(self._sealer.ranges(self._store.dataset(dataset)))
+        return file_ranges(self._sealer.ranges(self._sealer.dataset(dataset)))
 
     def reserve(self, count: int) -> int:
         return self._sealer.reserve(count)
@@ -230,11 +228,11 @@ class _Ledger:
         return self._sealer.count(dataset)
 
     def parts(self, kind: Literal["nodes", "edges"]) -> Sequence[str]:
-        found = [dataset for dataset in self._known if dataset.kind == kind]
+        found = [dataset for dataset in self.known if dataset.kind == kind]
         return [path for dataset in found for path in self._store.file_paths(dataset)]
 
     def roots(self, dataset: str) -> Sequence[str] | None:
-        for found in self._known:
+        for found in self.known:
             if found.kind == "roots" and found.properties["output"] == dataset:
                 return self._store.file_paths(found)
         return None

@@ -142,6 +142,24 @@ def test_a_second_capture_adds_next_to_nothing(spark: Any, tmp_path: Path) -> No
     assert sizes[1] - sizes[0] < 0.01 * sizes[0]
 
 
+@pytest.mark.parametrize("group", ["", "GROUP BY k"])
+def test_of_a_union_only_the_rows_of_each_branch_are_stored(
+    spark: Any, tmp_path: Path, group: str
+) -> None:
+    """Branches share a slot: the places of one are not those of the other."""
+    for name, start in (("low", 0), ("high", 1000)):
+        rows = spark.range(100).selectExpr(f"id + {start} AS id", "id % 3 AS k")
+        rows.coalesce(1).write.parquet(str(tmp_path / name))
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    branches = "SELECT k FROM low WHERE id < 7 UNION ALL SELECT k FROM high WHERE id >= 1091"
+    query = f"SELECT {'k, count(*) AS n' if group else 'k'} FROM ({branches}) {group}"
+    run = whence.capture(spark.sql(query), archive=tmp_path / "a", mode="eager", seal=True)
+    found = run.archive.sealed.find(form="source", limit=10**9)
+    stored = {(node.source, node.row) for node in found}
+    assert stored == {("low", r) for r in range(7)} | {("high", r) for r in range(91, 100)}
+    assert run.archive.sealed.verify(tokens=True).ok
+
+
 def test_space_and_forgetting(spark: Any, vault: Vault, tmp_path: Path) -> None:
     place = vault.copy(tmp_path / "copy")
     archive = whence.open(place)

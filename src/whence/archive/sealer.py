@@ -53,14 +53,13 @@ class Sealer:
         self._issued: list[str] = []
         self._digests = Digests()
         self._counts: dict[str, int] = {}
+        self._used: dict[str, Dataset] = {}
         self._done = False
 
     def __enter__(self) -> Self:
         self._lease = writers.Lease(self._catalog, self.id)
         try:
             self._wait()
-            self.settings = self._catalog.write(lambda c: ledger.agree(c, self._wanted))
-            self.chain = self._catalog.read(ledger.load_seals)
             self._expected = expected_of(self.chain)
             self._check_counter()
         except BaseException:
@@ -70,14 +69,23 @@ class Sealer:
 
     def _wait(self) -> None:
         told = False
-        while not self._catalog.write(self._take_place):
+        while not self._catalog.write(self._begin):
             if not told:
                 self._progress("waiting for another sealer")
                 told = True
             time.sleep(_POLL_SECONDS)
 
+    def _begin(self, connection: Connection) -> bool:
+        """Take the place, agree on settings and read the chain, all from one state."""
+        if not self._take_place(connection):
+            return False
+        self.settings = ledger.agree(connection, self._wanted)
+        self.chain = ledger.load_seals(connection)
+        self._next_id = ledger.next_id(connection)
+        return True
+
     def _check_counter(self) -> None:
-        if self._catalog.read(ledger.next_id) < self._expected.next_id:
+        if self._next_id < self._expected.next_id:
             raise ArchiveError(
                 "the catalog would give out node ids again that seals cover: it was changed; "
                 "see whence verify"
@@ -181,8 +189,13 @@ class Sealer:
 
     def foresee(self, run: Run) -> None:
         """Begin with the digests of all that a run uses."""
-        for dataset in _datasets_of(run):
-            self._digests.begin(self.archive.file_paths(self.archive.dataset(dataset)))
+        for dataset in self.archive.datasets(_datasets_of(run)):
+            self._used[dataset.id] = dataset
+            self._digests.begin(self.archive.file_paths(dataset))
+
+    def dataset(self, id: str) -> Dataset:
+        """A dataset, as it was when its run was begun to be sealed."""
+        return self._used[id] if id in self._used else self.archive.dataset(id)
 
     def folder(self) -> tuple[str, str]:
         """Id and absolute folder for something that sealing writes; the one before is complete."""
@@ -221,7 +234,7 @@ class Sealer:
         key: Any = None,
     ) -> SealRow:
         """Insert what was written and the seal over the run, in one transaction."""
-        used = [self.archive.dataset(i) for i in _datasets_of(run)]
+        used = [self.dataset(i) for i in _datasets_of(run)]
         sections = {
             "settings": self.settings.section,
             "plan": [json_digest(step.document["plan"]) for step in run.steps],

@@ -51,6 +51,8 @@ class _Scope:
 
     frame: str
     nodes: list[_Node]
+    rows: str
+    """The frame before any part was added."""
     where: str = "true"
 
 
@@ -79,7 +81,8 @@ class Evaluator:
 
         It is computed once where nodes are read off it; where there are none, when it is used.
         """
-        scope = _Scope(frame, [])
+        rows = self._work.keep("rows", frame) if _lists(derivation) else frame
+        scope = _Scope(rows, [], rows)
         part, level = self._part(scope, derivation)
         frame = self._work.keep("scope", scope.frame) if scope.nodes else scope.frame
         for node in scope.nodes:
@@ -188,7 +191,7 @@ class Evaluator:
         outer, highest, names = scope.where, 0, []
         for number, inner in enumerate(derivation.branches):
             name = f"{part}b{number}_"
-            scope.where = f"{outer} AND x.{self._formulas.name(derivation.slot)} = {number}"
+            scope.where = self._formulas.branch(outer, derivation.slot, number)
             level = self._one(scope, name, derivation.label, inner, str(number))
             highest = max(highest, level)
             names.append(name)
@@ -210,7 +213,7 @@ class Evaluator:
         else:
             on = f"x.{ROW_ID}"
             derivation = self._nesting.member(bag.members.operator, bag.members.element)
-            listed = self._listed(scope, bag.members, derivation)
+            listed = self._work.listed(scope.rows, bag.members, scope.where)
             members, name, level = self.scope(listed, derivation)
             hashes = self._hashes(bag).of(members, name, level + 1)
         bits, empty = self._work.settings.bits, self._formulas.empty_bag(bag.label.digest)
@@ -227,18 +230,6 @@ class Evaluator:
         # Groups without members are nodes as well, though no member leads to them.
         scope.nodes.append(_Node(part, self._label(bag), level + 1, (), f"{part}f = {empty}"))
         return part, level + 1
-
-    def _listed(self, scope: _Scope, shape: Members, derivation: Derivation) -> str:
-        """One row for each listed member, under the row that lists it."""
-        name = self._formulas.name
-        columns = self._formulas.members(shape, slots(shape.element))
-        flags = " OR ".join(f"(m).{name(flag)}" for flag in shape.flags) or "true"
-        items = self._formulas.each_with_place(f"x.{name(shape.slot)}")
-        inner = f"SELECT x.{ROW_ID} AS k, {items} FROM {scope.frame} AS x WHERE {scope.where}"
-        if _lists(derivation):
-            columns.append(f"CAST(k AS STRING) || '.' || CAST(__pos AS STRING) AS {ROW_ID}")
-        columns.append(f"coalesce({flags}, false) AS {CONTRIBUTES}")
-        return self._work.engine.listed(f"SELECT k, {', '.join(columns)} FROM ({inner}) AS x")
 
     def _keyed(self, scope: _Scope, bag: Bag, group: Group) -> tuple[str, int]:
         """The hashes of the groups that the frame refers to, by key."""

@@ -86,6 +86,10 @@ class Formulas:
         """What to select for some slots of a list's member `m`, each under its name."""
         return member_columns(shape, names, self.name)
 
+    def branch(self, where: str, slot: str, number: int) -> str:
+        """SQL: whether a row `x` for which `where` holds is of one branch."""
+        return f"{where} AND x.{self.name(slot)} = {number}"
+
     def sequence(self, first: str, last: str) -> str:
         """A list of all whole numbers between two."""
         if self._spark:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from whence.algebra.witness import Group, Members, Row, Witness, children, slots
+from whence.algebra.witness import Choice, Group, Members, Row, Witness, children, slots
 from whence.archive import Dataset
 from whence.errors import EngineError
 from whence.trace.seal.derivation import Nesting
@@ -14,7 +14,7 @@ from whence.trace.seal.formulas import binary, optional
 from whence.trace.seal.leaves import Leaves
 from whence.trace.seal.resolve import Resolver
 from whence.trace.seal.settings import ROW_ID, SealedStep, SealStep
-from whence.trace.seal.work import Work, union
+from whence.trace.seal.work import Work, has_lists, union
 from whence.trace.tables import LOCATOR, RECORD
 
 
@@ -93,7 +93,8 @@ class SealJob:
         else:
             shape, rows = step.shape, self._work.engine.rows(step.output)
             wanted = [f"{LOCATOR} AS {ROW_ID}", *map(name, slots(shape))]
-        return shape, f"(SELECT {', '.join(dict.fromkeys(wanted))} FROM {rows} AS x)"
+        rows = f"(SELECT {', '.join(dict.fromkeys(wanted))} FROM {rows} AS x)"
+        return shape, self._work.keep("rows", rows) if has_lists(shape) else rows
 
     def _step(self, step: SealStep, shape: Witness, rows: str) -> str:
         """What stands behind FROM: the output rows with their node."""
@@ -119,7 +120,8 @@ class SealJob:
         made = {step.output.id for step in steps}
         for step, (shape, rows) in zip(steps, prepared, strict=True):
             known.update(step.datasets)
-            self._collect(step, shape, rows, used, set())
+            for dataset, locators in self._collected(step, shape, rows, "true", set()):
+                used.setdefault(dataset, []).append(locators)
         sources: dict[str, Dataset] = {}
         for dataset in used:
             if dataset in made:
@@ -175,37 +177,34 @@ class SealJob:
             f"FROM {rows} AS r LEFT JOIN {again} AS a ON r.node = a.i)"
         )
 
-    def _collect(
-        self,
-        step: SealStep,
-        shape: Witness,
-        rows: str,
-        used: dict[str, list[str]],
-        seen: set[str],
-    ) -> None:
-        """The locators that a shape reads, by dataset, as SQL."""
-        formulas = self._work.formulas
+    def _collected(
+        self, step: SealStep, shape: Witness, rows: str, where: str, seen: set[str]
+    ) -> Iterator[tuple[str, str]]:
+        """The datasets that a shape reads, with SQL of the locators in them."""
+        work = self._work
         match shape:
             case Row(slot, source):
-                name = formulas.name(slot)
-                locators = f"SELECT {name} AS locator FROM {rows} AS x WHERE {name} IS NOT NULL"
-                used.setdefault(step.inputs[source], []).append(locators)
-            case Members(slot=slot, element=element):
-                inner = formulas.members(shape, slots(element))
-                items = f"(SELECT {formulas.each(formulas.name(slot))} AS m FROM {rows} AS x)"
-                if inner:
-                    listed = f"(SELECT {', '.join(inner)} FROM {items} AS x)"
-                    self._collect(step, element, listed, used, seen)
+                name = work.formulas.name(slot)
+                there = f"FROM {rows} AS x WHERE {name} IS NOT NULL AND {where}"
+                yield step.inputs[source], f"SELECT {name} AS locator {there}"
+            case Members(element=element):
+                if slots(element):
+                    listed = work.listed(rows, shape, where)
+                    yield from self._collected(step, element, listed, "true", seen)
             case Group(_, operator):
                 self._by_key = True
                 if operator not in seen:
                     seen.add(operator)
                     files, group = step.groups(operator)
-                    members = self._work.engine.members(files)
-                    self._collect(step, group.element, members, used, seen)
+                    members = work.engine.members(files)
+                    yield from self._collected(step, group.element, members, "true", seen)
+            case Choice(slot, branches):  # branches share slots
+                for number, branch in enumerate(branches):
+                    there = work.formulas.branch(where, slot, number)
+                    yield from self._collected(step, branch, rows, there, seen)
             case _:
                 for child in children(shape):
-                    self._collect(step, child, rows, used, seen)
+                    yield from self._collected(step, child, rows, where, seen)
 
     # --- Runs without witnesses -------------------------------------------------------------
 

@@ -35,8 +35,7 @@ class Leaves:
         parts = []
         for number, (dataset, found) in enumerate(datasets.items()):
             ranges = self._work.ledger.ranges(dataset)
-            listed = self._work.engine.listed(" UNION ALL ".join(used[dataset]))
-            hashed = self._hashed(found, ranges, listed)
+            hashed = self._hashed(found, ranges, union(used[dataset]))
             parts.append(f"SELECT {number} AS d, h.* FROM ({hashed}) AS h")
         table = self._work.engine.table("leaves", " UNION ALL ".join(parts))
         counts = self._work.engine.run(f"SELECT d, count(*) FROM {table} AS h GROUP BY d")

@@ -40,7 +40,7 @@ class Resolver:
             [
                 f"SELECT n.*, {numbers[m.label]} AS label, {m.level} AS level, {m.place} AS e "
                 f"FROM ({m.sql}) AS n"
-                for m in work.nodes
+                for m in sorted(work.nodes, key=lambda met: (met.level, met.place))
             ]
         )
         nodes = met
@@ -106,7 +106,7 @@ class Resolver:
             new = f"(SELECT * FROM {matched} AS n WHERE known IS NULL)"
         numbered, count = work.engine.numbered(
             f"SELECT {own}, e, level, label FROM {new} AS n",
-            "level, e" if self._apart else "level, e, f",
+            "" if self._apart and known is None else "level, e, f",
             work.ledger.reserve,
         )
         self.nodes = f"SELECT id, label, f AS digest FROM {numbered} AS n"

@@ -141,7 +141,10 @@ class Engine(Protocol):
         ...
 
     def numbered(self, sql: str, order: str, reserve: Callable[[int], int]) -> tuple[str, int]:
-        """What stands behind FROM: rows with an `id` in this order; and how many there are."""
+        """What stands behind FROM: rows with an `id` in this order; and how many there are.
+
+        Without an order, rows that come in one are numbered so.
+        """
         ...
 
     def write(self, sql: str, folder: str, order: Sequence[str]) -> None:

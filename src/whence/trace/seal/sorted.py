@@ -103,7 +103,8 @@ def _joined(place: Any, written: Any, starts: Any) -> tuple[Any, Any]:
     """All buckets, one after another, and the size of each, from where they start in `written`."""
     ends, width = np.append(starts[1:], len(written)), written.shape[1]
     several = np.flatnonzero(ends - starts > 1)
-    found = np.zeros((len(starts), 2 + max(width, 32)), np.uint8)
+    most = 2 + max(width, 32)
+    found = np.zeros((len(starts), most), np.uint8)
     found[:, 0] = place & np.uint64(255)
     found[:, 1] = 1
     found[:, 2 : 2 + width] = np.take(written, starts, axis=0)
@@ -111,7 +112,13 @@ def _joined(place: Any, written: Any, starts: Any) -> tuple[Any, Any]:
     found[several, 2:34] = _hashes(written, starts[several], ends[several])
     size = np.full(len(starts), 2 + width)
     size[several] = 34
-    return found[np.arange(found.shape[1]) < size[:, np.newaxis]].data, size
+    # Between those that are cut short all stay as they are.
+    shorter = np.flatnonzero(size < most)
+    ends = (shorter * most + size[shorter]).tolist()
+    begins = [0, *((shorter + 1) * most).tolist()]
+    whole = found.reshape(-1).data
+    pieces = [whole[first:end] for first, end in zip(begins, [*ends, found.size], strict=True)]
+    return memoryview(b"".join(pieces)), size
 
 
 def _hashes(written: Any, starts: Any, ends: Any) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from whence.algebra.witness import Members, Witness, slots, walk
 from whence.archive.ledger import SealSettings
 from whence.trace.seal.formulas import Formulas
-from whence.trace.seal.settings import Engine, Ledger, NewLabel
+from whence.trace.seal.settings import ROW_ID, Engine, Ledger, NewLabel
 
 CONTRIBUTES = "__contributes"
 
@@ -41,6 +42,7 @@ class Work:
     levels: int = 0
     met: int = 0
     _kept: set[str] = field(default_factory=set)
+    _lists: dict[str, str] = field(default_factory=dict)
 
     @property
     def formulas(self) -> Formulas:
@@ -78,6 +80,31 @@ class Work:
         name = self.engine.table(stem, f"SELECT * FROM {frame} AS x")
         self._kept.add(name)
         return name
+
+    def listed(self, rows: str, shape: Members, where: str) -> str:
+        """What stands behind FROM: one row for each listed member, the row that lists it in `k`.
+
+        Both source rows and derivations are looked for in lists, which are taken apart once.
+        """
+        name, inner = self.formulas.name, slots(shape.element)
+        columns = self.formulas.members(shape, inner)
+        if has_lists(shape.element):
+            columns.append(f"CAST(k AS STRING) || '.' || CAST(__pos AS STRING) AS {ROW_ID}")
+        flags = " OR ".join(f"(m).{name(flag)}" for flag in shape.flags) or "true"
+        columns.append(f"coalesce({flags}, false) AS {CONTRIBUTES}")
+        items = self.formulas.each_with_place(f"x.{name(shape.slot)}")
+        found = f"(SELECT x.{ROW_ID} AS k, {items} FROM {rows} AS x WHERE {where})"
+        sql = f"SELECT k, {', '.join(columns)} FROM {found} AS x"
+        if sql not in self._lists:
+            self._lists[sql] = self.engine.listed(sql)
+            if self._lists[sql] != f"({sql})":
+                self._kept.add(self._lists[sql])
+        return self._lists[sql]
+
+
+def has_lists(shape: Witness) -> bool:
+    """Whether there are lists in a shape, whose rows must be told apart."""
+    return any(isinstance(part, Members) for part in walk(shape))
 
 
 def union(parts: Sequence[str]) -> str:
