@@ -3,7 +3,8 @@
 import dataclasses
 import types
 import typing
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, get_args, get_origin
 
 from whence.errors import FormatError
@@ -84,14 +85,24 @@ def _read_step(step: Any) -> Step:
 
 
 def _read_dataclass(cls: type[Any], value: dict[str, Any]) -> Any:
-    hints = _hints(cls.__name__)
-    unknown = value.keys() - hints.keys() - {"kind"}
-    if unknown:
-        raise FormatError(f"a {cls.__name__} has no {', '.join(sorted(unknown))}")
+    readers = _readers(cls.__name__)
+    found = {}
+    for name, item in value.items():
+        if name in readers:
+            found[name] = None if item is None else readers[name](item)
+        elif name != "kind":
+            unknown = value.keys() - readers.keys() - {"kind"}
+            raise FormatError(f"a {cls.__name__} has no {', '.join(sorted(unknown))}")
     try:
-        return cls(**{k: _read(hints[k], v) for k, v in value.items() if k != "kind"})
+        return cls(**found)
     except TypeError as error:
         raise FormatError(f"a {cls.__name__} cannot be read: {error}") from None
+
+
+@cache
+def _readers(name: str) -> dict[str, Callable[[Any], Any]]:
+    """What reads each field of the class of this name."""
+    return {field: _reader(hint) for field, hint in _hints(name).items()}
 
 
 @cache
@@ -102,19 +113,23 @@ def _hints(name: str) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _read(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """What reads a value of a type that is not null."""
     if hint is Path:
-        place, column, name, *steps = value
-        return Path(column, name, tuple(map(_read_step, steps)), place)
+        return _read_path
     if get_origin(hint) is tuple:
-        return tuple(_read(get_args(hint)[0], item) for item in value)
+        inner = _reader(get_args(hint)[0])
+        return lambda items: tuple(None if item is None else inner(item) for item in items)
     if get_origin(hint) in (types.UnionType, typing.Union):
         options = [option for option in get_args(hint) if option is not type(None)]
         if any(option in _KINDS.values() for option in options):
-            return from_json(value)
-        return _read(options[0], value)
+            return from_json
+        return _reader(options[0])
     if dataclasses.is_dataclass(hint):
-        return _read_dataclass(typing.cast(type[Any], hint), value)
-    return value
+        return partial(_read_dataclass, typing.cast(type[Any], hint))
+    return lambda value: value
+
+
+def _read_path(value: Any) -> Path:
+    place, column, name, *steps = value
+    return Path(column, name, tuple(map(_read_step, steps)), place)

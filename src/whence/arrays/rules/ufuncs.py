@@ -44,7 +44,7 @@ _PICKS: dict[np.ufunc, Pick] = {
     np.minimum: "min",
     np.fmin: "min",
 }
-_BLOCK = 1 << 14  # cells that the inner caches hold of both operands and the result
+_BLOCK = 1 << 15  # cells that the inner caches hold of both operands and the result
 _IN_BLOCKS = 1 << 19  # fewer cells stay in the outer caches, and take less time as a whole
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _NUMPY = (np.ndarray, np.generic)
