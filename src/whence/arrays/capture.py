@@ -24,7 +24,7 @@ from whence.arrays.session import Session
 from whence.arrays.tracked import TrackedArray, bare, tracked_in
 from whence.errors import ArrayError
 
-_arrays: dict[int, _Known] = {}
+_arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
 _scalars: OrderedDict[int, tuple[Any, Provenance]] = OrderedDict()
 _SCALARS_KEPT = 4096
 _prompt: list[weakref.ref[Session]] = []
@@ -83,8 +83,8 @@ def provenance(result: Any) -> Provenance:
         return Provenance(node, found, "array")
     if isinstance(result, np.ndarray):
         known = _arrays.get(id(result))
-        if known is not None and known() is result:
-            return known.found
+        if known is not None and known[0]() is result:
+            return known[1]
     else:
         kept = _scalars.get(id(result))
         if kept is not None and kept[0] is result:
@@ -105,9 +105,8 @@ def only(answers: Iterable[Provenance]) -> Provenance | tuple[Provenance, ...]:
 def remember(result: Any, found: Provenance) -> None:
     """Let `provenance(result)` find its answer as long as the array lives."""
     if isinstance(result, np.ndarray):
-        known = _Known(result, _forget)
-        known.key, known.found = id(result), found
-        _arrays[known.key] = known
+        key = id(result)
+        _arrays[key] = weakref.ref(result, partial(_arrays.pop, key)), found
     elif isinstance(result, np.generic) and not isinstance(result, np.bool_):
         _scalars[id(result)] = (result, found)
         if len(_scalars) > _SCALARS_KEPT:
@@ -118,18 +117,6 @@ def _one_file(one: Array, two: Array) -> bool:
     names = [getattr(array, "filename", None) for array in (one, two)]
     writable = one.flags.writeable or two.flags.writeable
     return bool(names[0] is not None and names[0] == names[1] and writable)
-
-
-class _Known(weakref.ref[Array]):
-    """An array that was handed out, and its provenance."""
-
-    __slots__ = ("found", "key")
-    key: int
-    found: Provenance
-
-
-def _forget(known: Any) -> None:
-    _arrays.pop(known.key, None)
 
 
 class TrackedFunction:
@@ -183,14 +170,12 @@ class TrackedFunction:
         own_kwargs = call.admit_named(kwargs) if kwargs else kwargs
         if len(call.inputs) > 1:
             call.link_inputs(own_args, own_kwargs)
-        creation.enter()
-        token = creation.current.set(call)
+        token = creation.enter(call)
         try:
             result = self.function(*own_args, **own_kwargs)
         finally:
             call.over = True
-            creation.current.reset(token)
-            creation.leave()
+            creation.leave(token)
         plain = call.hand_out(result)
         if call.held:
             call.release([*call.inputs.values(), *call.results])
@@ -314,8 +299,7 @@ class Call(Session):
         """What a generator gives, one by one; between two the caller may change its arrays."""
         resume: Callable[[], Any] = partial(next, values)
         for number in itertools.count():
-            creation.enter()
-            token = creation.current.set(self)
+            token = creation.enter(self)
             self.over = False
             try:
                 value = resume()
@@ -323,8 +307,7 @@ class Call(Session):
                 return end.value
             finally:
                 self.over = True
-                creation.current.reset(token)
-                creation.leave()
+                creation.leave(token)
             plain = self.hand_out(value, f"{path}[{number}]")
             self.release([*self.inputs.values(), *self.results])
             self.function.last = only(self.answers.values())
@@ -349,7 +332,7 @@ class Call(Session):
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:
         if self.steering or self.left or self.foreign or node.loose is not None:
             node = self._with_others(node)
-        name = self.function.__name__ + path
+        name = self.function.__name__ + path if path else self.function.__name__
         found = Provenance(node, self.shapes, name, self.untracked, unknown)
         self.answers[path] = found
         self.results.append(result)

@@ -103,17 +103,15 @@ class Following:
         """While tracked code runs: same random numbers as in the real call, nothing printed."""
         after = _Dice()
         dice.set()
-        creation.enter()
+        token = creation.enter(self.session)
         replaced.enter()
-        token = creation.current.set(self.session)
         try:
             with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
                 warnings.simplefilter("ignore")
                 yield
         finally:
-            creation.current.reset(token)
             replaced.leave()
-            creation.leave()
+            creation.leave(token)
             after.set()
 
     def answer(self, result: pd.DataFrame, other: Any, taken: list[int]) -> Answer:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
 from functools import partial, wraps
 from importlib import import_module
 from types import FrameType, ModuleType
@@ -82,24 +82,26 @@ def _taken_out(value: Any) -> Any:
     return unwrapped(value)
 
 
+def _plain(
+    original: Callable[..., Any], args: Any, kwargs: Any, found: Sequence[TrackedArray]
+) -> Any:
+    """What the function gives for plain values; an error is a branch on the tracked ones."""
+    try:
+        return original(*raw(args), **raw(kwargs))
+    except Exception as error:
+        found[0].session_.raised(error, found)
+        raise
+
+
 def _of_list(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     found = tracked_in(args[0])
-    session = found[0].session_
-    try:
-        result = original(*raw(args), **raw(kwargs))
-    except Exception as error:
-        session.raised(error, found)
-        raise
-    return of_list(session, result, args[0], original.__name__)
+    result = _plain(original, args, kwargs, found)
+    return of_list(found[0].session_, result, args[0], original.__name__)
 
 
 def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     array = args[0]
-    try:
-        result = original(*raw(args), **raw(kwargs))
-    except Exception as error:
-        array.session_.raised(error, [array])
-        raise
+    result = _plain(original, args, kwargs, [array])
     if result is array.data_:
         return array
     if result.shape == array.data_.shape:
@@ -145,12 +147,7 @@ def _ranging(original: Callable[..., Any]) -> Callable[..., Any]:
         times = any(t.data_.dtype.kind in "mM" for t in found)
         if not times or not _served(sys._getframe(1)):
             return original(*args, **kwargs)
-        session = found[0].session_
-        try:
-            result = original(*raw(args), **raw(kwargs))
-        except Exception as error:
-            session.raised(error, found)
-            raise
+        result = _plain(original, args, kwargs, found)
         places = ("start", "stop", "step") if len(args) > 1 else ("stop",)
         given = {**dict(zip(places, args, strict=False)), **kwargs}
         edges = [
@@ -158,7 +155,8 @@ def _ranging(original: Callable[..., Any]) -> Callable[..., Any]:
             for name, value in given.items()
             for t in tracked_in(value)
         ]
-        return finish(session, result, edges, "arange", args, [t.node_ for t in found])
+        sized_by = [t.node_ for t in found]
+        return finish(found[0].session_, result, edges, "arange", args, sized_by)
 
     return arange
 
@@ -212,8 +210,8 @@ for _name in (*_BLANK, *_LIKE):
 _Followed.arange = _attribute("arange", _ranging(_original["arange"]))  # type: ignore[attr-defined]
 
 
-def enter() -> None:
-    """Put the wrappers in place for the first tracked call."""
+def enter(session: Session) -> Token[Session | None]:
+    """Let a tracked call run here; the first one puts the wrappers in place."""
     global _running
     _lock.acquire()  # not `with`, which takes three times as long
     try:
@@ -222,11 +220,13 @@ def enter() -> None:
             np.__class__ = _Followed
     finally:
         _lock.release()
+    return current.set(session)
 
 
-def leave() -> None:
-    """Take the wrappers away after the last tracked call."""
+def leave(token: Token[Session | None]) -> None:
+    """End a tracked call; the last one takes the wrappers away."""
     global _running
+    current.reset(token)
     _lock.acquire()
     try:
         _running -= 1
