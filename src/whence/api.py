@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,8 @@ from whence.trace.forward import Forward
 from whence.trace.grades import guarantee_of
 from whence.trace.patterns import Pattern
 from whence.trace.rows import output_rows
-from whence.trace.steps import StepView, step_view
-from whence.trace.tables import Tables, check_source
+from whence.trace.steps import StepView, names_behind, step_view
+from whence.trace.tables import Tables, check_source, renamed
 from whence.wiring import Engine, to_stored
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class Run:
 
     def to_arrow(self) -> Any:
         """The output rows as an Arrow table, without Spark."""
-        tables = self._tables.fork()
+        tables = self._tables.fork(self._names)
         return output_rows(tables, self._output, self._chosen(tables, None))
 
     def array(self, column: str) -> Any:
@@ -301,7 +301,8 @@ class Run:
     def sources(self) -> list[Dataset]:
         """The datasets that the run's traces can end in, or pass through."""
         ids = dict.fromkeys(i for step in self.stored.steps for i in step.inputs)
-        return [self.archive.store.dataset(i) for i in ids]
+        found = {dataset.id: dataset for dataset in self.archive.store.datasets(ids)}
+        return [renamed(found[i], self._names) for i in ids]
 
     def trace(self, selection: Selection = None) -> Trace:
         """The inputs behind the selected output rows; without a selection, behind all of them.
@@ -309,14 +310,14 @@ class Run:
         A selection is SQL text over the output columns, a Column, a DataFrame, a list of rows, or
         a tree pattern (`whence.pattern`), which asks for cells and nested items alone.
         """
-        tables = self._tables.fork()
+        tables = self._tables.fork(self._names)
         if isinstance(selection, Pattern):
             return self._trace_cells(tables, selection)
         return self._trace(tables, self._chosen(tables, selection))
 
     def impact(self, source: str, selection: Selection = None) -> Impact:
         """The output rows that the selected rows of a source took part in."""
-        tables = self._tables.fork()
+        tables = self._tables.fork(self._names)
         dataset = self._source(tables, source)
         check_source(dataset)
         rows = self._select(tables, dataset, selection)
@@ -360,7 +361,7 @@ class Run:
     def nodes(self, selection: Selection = None) -> list[int]:
         """The ids of the nodes that the selected output rows are; the run must be sealed."""
         self.archive.sealed.seal_of(self.stored)
-        tables = self._tables.fork()
+        tables = self._tables.fork(self._names)
         chosen = tables.run(f"SELECT locator FROM {self._chosen(tables, selection)}")
         return self.archive.sealed.nodes_of(self._output, [row[0] for row in chosen])
 
@@ -377,7 +378,7 @@ class Run:
 
         if not isinstance(sample, int):
             raise SelectionError(f"sample is a number of rows, not {sample!r}")
-        tables = self._tables.fork()
+        tables = self._tables.fork(self._names)
         chosen = tables.table(
             "sample",
             f"SELECT locator, role FROM {self._chosen(tables, None)} "
@@ -399,6 +400,10 @@ class Run:
     @property
     def _tables(self) -> Tables:
         return self.archive.tables
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return names_behind(self.archive.store, self.stored)
 
     @cached_property
     def _view(self) -> StepView:

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from whence.archive import Archive, Dataset, Run, forget, ledger
-from whence.archive.model import LEAF_KINDS
 from whence.archive.seal import Seal, from_row
 from whence.archive.sealer import Sealer
 from whence.archive.signing import load_key
@@ -22,6 +21,7 @@ from whence.trace.prove import Prover
 from whence.trace.ptable import Node, PTable, Sql, no_seals
 from whence.trace.rehome import rehomed
 from whence.trace.rewrite import kept_nodes, rewritten
+from whence.trace.steps import sources_by_name
 from whence.trace.tables import Tables, check_source
 from whence.verifying import verify_archive
 
@@ -215,19 +215,15 @@ class Sealed:
 
     def _readers(self, source: str) -> dict[str, list[Run]]:
         """The runs that read each dataset of a name, the newest first."""
-        named = {
-            dataset.id
-            for dataset in self._store.datasets()
-            if dataset.name == source and dataset.kind in LEAF_KINDS
-        }
+        known = sources_by_name(self._store)
+        named = known.get(source, set())
         readers: dict[str, list[Run]] = {}
         for run in reversed(self._store.runs()):
             for dataset in dict.fromkeys(i for step in run.steps for i in step.inputs):
                 if dataset in named:
                     readers.setdefault(dataset, []).append(run)
         if not readers:
-            names = {d.name for d in self._store.datasets() if d.kind in LEAF_KINDS}
-            raise UnknownNameError("source", source, sorted(names))
+            raise UnknownNameError("source", source, sorted(known))
         return readers
 
     def _unsealed(self, readers: Mapping[str, Sequence[Run]], source: str) -> list[str]:

@@ -6,15 +6,25 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from sqlalchemy import Connection
+
 from whence.algebra.witness import Group, GroupShape
 from whence.archive import Archive, Dataset, Run, Step, merkle
 from whence.archive.digests import local_path
 from whence.archive.head import refresh_head
-from whence.archive.ledger import SealSettings, load_ranges
+from whence.archive.ledger import (
+    SealRow,
+    SealSettings,
+    is_sealed,
+    load_ranges,
+    load_seals,
+    load_settings,
+)
 from whence.archive.seal import Seal, from_row
 from whence.archive.sealer import Sealer, SealKind
 from whence.archive.signing import load_key
 from whence.trace.backward import Backward
+from whence.trace.records import check_calendar
 from whence.trace.seal.duck import DuckEngine
 from whence.trace.seal.job import Sealed, SealJob
 from whence.trace.seal.settings import Engine as SqlEngine
@@ -88,6 +98,9 @@ def seal_run(
     private = None if key is None else load_key(key)
     for earlier in _builds_on(store, run):
         seal_run(tables, engine, earlier, settings, key, progress)
+    if (known := _sealed(store, run, settings)) is not None:
+        refresh_head(store, private)  # nothing else is written, not even that a sealer was there
+        return from_row(known)
     with Sealer(store, settings, progress) as sealer:
         known = next((row for row in sealer.chain if row.run == run.id), None)
         if known is not None:
@@ -100,6 +113,17 @@ def seal_run(
         done = SealJob(work, progress).run(steps)
         progress("sealing")
         return from_row(sealer.commit(run, *_written(sealer, ledger, run, done), private))
+
+
+def _sealed(store: Archive, run: Run, settings: SealSettings | None) -> SealRow | None:
+    """A run's seal, if it has one with these settings."""
+
+    def look(connection: Connection) -> SealRow | None:
+        if not is_sealed(connection) or settings not in (None, load_settings(connection)):
+            return None
+        return next((row for row in load_seals(connection) if row.run == run.id), None)
+
+    return store.catalog.read(look)
 
 
 def _written(
@@ -172,6 +196,7 @@ def _seal_step(tables: Tables, engine: Engine, sealer: Sealer, view: StepView) -
     datasets = [sealer.dataset(i) for i in dict.fromkeys(view.inputs.values())]
     for dataset in (output, *datasets):
         check_source(dataset)
+        check_calendar(tables, dataset)
     return SealStep(
         plan=view.plan,
         shape=view.shape,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from whence import plan as ops
 from whence.algebra.witness import GroupShape, group_to_json, to_json
 from whence.archive import Archive, DataFile, Dataset, Run, RunWriter, Step
+from whence.archive.model import LEAF_KINDS
 from whence.errors import EngineError
 from whence.trace.steps import step_view
 from whence.trace.tables import check_source
@@ -192,6 +193,7 @@ def _document(step: Captured) -> Mapping[str, Any]:
         "pipeline": None if step.pipeline is step.plan else ops.to_json(step.pipeline),
         "witness": to_json(step.shape),
         "inputs": step.inputs,
+        "names": {stored.id: stored.name for stored in step.datasets if stored.kind in LEAF_KINDS},
         "groups": {
             name: {"shape": group_to_json(shape), "dataset": stored.id}
             for name, (shape, stored) in step.groups.items()

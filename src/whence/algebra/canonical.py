@@ -19,6 +19,8 @@ from typing import Any, Literal
 from whence.errors import UnsupportedError
 
 Type = str | Mapping[str, Any]
+Column = tuple[str, str, Type]
+"""The name of a column, where it is (a stored name, or SQL), and its type."""
 Dialect = Literal["spark", "duckdb"]
 
 CHUNK = 1024
@@ -67,7 +69,7 @@ def _digest(names: Sequence[str]) -> bytes:
     return hashlib.sha256(b"".join(string(name) for name in names)).digest()
 
 
-def record_columns(schema: str, properties: Mapping[str, Any]) -> list[tuple[str, str, Type]]:
+def record_columns(schema: str, properties: Mapping[str, Any]) -> list[Column]:
     """What a dataset's records are made of: the name, the stored name and the type of each column.
 
     `schema` and `properties` are those of the dataset in the archive.
@@ -80,7 +82,7 @@ def record_columns(schema: str, properties: Mapping[str, Any]) -> list[tuple[str
     return [(n, p, types[p]) for n, p in zip(names, physical, strict=True)]
 
 
-def row_sql(columns: Sequence[tuple[str, str, Type]], dialect: Dialect, start: str = "") -> str:
+def row_sql(columns: Sequence[Column], dialect: Dialect, start: str = "") -> str:
     """SQL that gives a record's canonical bytes as text, `start` before them.
 
     A column is the name it is known by, the SQL that gives it, and its type.
@@ -174,7 +176,8 @@ _SPARK = {
     ),
     "month_interval": (
         "y",
-        "CAST(CAST(extract(YEAR FROM {x}) AS BIGINT) * 12 + extract(MONTH FROM {x}) AS STRING)",
+        "CAST(CAST(extract(YEAR FROM CAST({x} AS INTERVAL YEAR TO MONTH)) AS BIGINT) * 12 "
+        "+ extract(MONTH FROM CAST({x} AS INTERVAL YEAR TO MONTH)) AS STRING)",
     ),
 }
 # The last and the first times that Spark has are infinite to DuckDB, which has no number for them.

@@ -182,7 +182,9 @@ def _check_position(position: Any, leaf: bytes, outputs: Sequence[Any]) -> None:
     )
     found = merkle.climb(leaf, _int(index), _int(count), _hashes(inner))
     found = merkle.climb(found, _int(chunk), _int(chunks), _hashes(outer))
-    if outputs[_int(step)]["root"] != found.hex():
+    if _int(step) != len(outputs) - 1:
+        raise ProofError("the row is none of the run's result, but of a step on the way to it")
+    if outputs[step]["root"] != found.hex():
         raise ProofError("the row, or the way it was derived, is not under the seal")
 
 

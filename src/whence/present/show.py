@@ -16,8 +16,8 @@ from whence.present.text import Amount
 from whence.present.values import count, place, size
 from whence.trace.backward import Backward
 from whence.trace.grades import guarantee_of
-from whence.trace.steps import StepView, step_view
-from whence.trace.tables import LOCATOR, Tables, check_source
+from whence.trace.steps import StepView, names_behind, step_view
+from whence.trace.tables import LOCATOR, Tables, check_source, renamed
 
 # Each gives as many rows as it gets.
 _KEEPS_ROWS = (
@@ -51,7 +51,8 @@ _MAX_COUNTED = 10_000_000
 def show_report(run: Run, tables: Tables) -> Report:
     """A run in full."""
     views = [step_view(run, step) for step in run.steps]
-    known = {i: _amounts(tables, i, views) for view in views for i in _datasets(view)}
+    names = names_behind(tables.archive, run)
+    known = {i: _amounts(tables, i, views, names) for view in views for i in _datasets(view)}
     counts = _traced(tables, views[-1], known)
     lines = [line for view in views for line in _lines(view, known, counts)]
     guarantee, reasons = guarantee_of(views[-1:])
@@ -73,10 +74,10 @@ def _datasets(view: StepView) -> list[str]:
 
 
 def _amounts(
-    tables: Tables, dataset_id: str, views: list[StepView]
+    tables: Tables, dataset_id: str, views: list[StepView], names: Mapping[str, str]
 ) -> tuple[Dataset, Amounts | None]:
     """A dataset with its amounts; None where its files are gone or have changed."""
-    dataset = tables.archive.dataset(dataset_id)
+    dataset = renamed(tables.archive.dataset(dataset_id), names)
     shapes = [view.shape for view in views if view.step.output == dataset_id]
     shapes += [
         shape.element

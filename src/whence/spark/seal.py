@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from whence.algebra.canonical import CHUNK, Dialect
+from whence.algebra.canonical import CHUNK, Column, Dialect, record_columns
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.spark.gateway import Gateway, exactly
 from whence.spark.rerun import Input
@@ -74,6 +74,10 @@ class SparkEngine:
     def table(self, stem: str, sql: str) -> str:
         """A temporary table with the answer to a query, cut off from what made it; its name."""
         return self._view(stem, self._gateway.checkpointed(self._session.sql(sql)))
+
+    def columns(self, dataset: Any) -> list[Column]:
+        """Name, stored name and type of each column of a dataset."""
+        return record_columns(dataset.schema, dataset.properties)
 
     def rows(self, dataset: Any) -> str:
         """The rows of a dataset, each with its locator."""

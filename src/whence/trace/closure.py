@@ -95,7 +95,12 @@ def compare(table: PTable, left: str, right: str) -> Comparison:
         for side in visited
     ]
     left, right = only
-    return Comparison(common, left, right, _parted(table, left, right))
+    inside = (
+        f"SELECT e.input FROM {table.edges} AS e JOIN {below} AS b ON e.derived = b.id "
+        "WHERE e.input IS NOT NULL"
+    )
+    largest = engine.table("common", f"SELECT id FROM {common} AS c WHERE id NOT IN ({inside})")
+    return Comparison(largest, left, right, _parted(table, left, right))
 
 
 def _parted(table: PTable, left: str, right: str) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from whence.algebra.canonical import CHUNK, record_columns, row_sql
+from whence.algebra.canonical import CHUNK
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Archive, Dataset, merkle, tokens
 from whence.archive.ledger import RangeRow
@@ -15,22 +15,8 @@ from whence.archive.seal import Seal, section_leaves
 from whence.errors import ArchiveError, ProofError, SelectionError, SourceError
 from whence.trace.closure import closure
 from whence.trace.ptable import PTable, arranged
-from whence.trace.tables import LOCATOR, RECORD, Tables, check_source, local, quoted, text
-
-SOURCE_HASH = "sha256('S' || b)"
-"""SQL: the full hash of a source row by value, in hexadecimal, from its canonical bytes."""
-
-
-def record_names(dataset: Dataset) -> list[str]:
-    """The names of the columns of a dataset's records."""
-    return [name for name, _, _ in record_columns(dataset.schema, dataset.properties)]
-
-
-def record_texts(tables: Tables, dataset: Dataset) -> str:
-    """SQL: locator and canonical bytes (`b`, as text) of a dataset's rows."""
-    found = record_columns(dataset.schema, dataset.properties)
-    columns = [(name, f"{RECORD}.{quoted(stored)}", kind) for name, stored, kind in found]
-    return tables.rows(dataset, [f"{row_sql(columns, 'duckdb')} AS b"])
+from whence.trace.records import SOURCE_HASH, record_names, record_texts
+from whence.trace.tables import LOCATOR, Tables, check_source, local, text
 
 
 class Prover:

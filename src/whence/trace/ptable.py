@@ -16,9 +16,9 @@ from typing import Any, Protocol, overload
 
 from whence.archive import Archive, Dataset, ledger
 from whence.archive.ledger import LabelRow, RangeRow, SealSettings
-from whence.archive.model import LEAF_KINDS
 from whence.errors import ArchiveError, SelectionError, UnknownNameError
 from whence.plan.labels import words
+from whence.trace.steps import sources_by_name
 from whence.trace.tables import local, text
 
 _HELD = 16 << 20
@@ -278,13 +278,13 @@ class PTable:
         if form == "source":
             tests.append("label = 0")
         if source is not None:
-            named = {d.name for d in self._datasets.values() if d.kind in LEAF_KINDS}
-            if source not in named:
-                raise UnknownNameError("source", source, sorted(named))
+            known = sources_by_name(self.archive)
+            if source not in known:
+                raise UnknownNameError("source", source, sorted(known))
             spans = [
                 f"id BETWEEN {row.start} AND {row.start + max(row.count, 1) - 1}"
                 for row in self.ranges
-                if (d := self._datasets.get(row.dataset)) is not None and d.name == source
+                if row.dataset in known[source]
             ]
             tests.append(f"({' OR '.join(spans) or 'false'})")
         rows = self.engine.run(

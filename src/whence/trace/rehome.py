@@ -16,6 +16,7 @@ from whence.archive.model import LEAF_KINDS
 from whence.archive.sealer import Sealer
 from whence.errors import WhenceError
 from whence.trace.ptable import PTable
+from whence.trace.records import stored_columns
 from whence.trace.seal.formulas import ROW, START, Formulas, placed
 from whence.trace.seal.settings import FileRange, file_ranges
 from whence.trace.tables import RECORD, Tables, check_source
@@ -110,7 +111,8 @@ def _hashes(tables: Tables, table: PTable, dataset: Dataset, ranges: Sequence[Fi
     if not ranges:
         return "SELECT ''::BLOB AS f, 0::BIGINT AS i WHERE false"
     scheme = table.settings.scheme
-    full = _FORMULAS.source_row(dataset, scheme)
+    by_value = scheme == "value" or dataset.kind == "range"
+    full = _FORMULAS.source_row(stored_columns(tables, dataset) if by_value else None)
     rows = placed(f"({tables.rows(dataset)})", ranges, scheme)
     return f"SELECT {full} AS f, {START} + {ROW} AS i FROM ({rows}) AS {RECORD}"
 

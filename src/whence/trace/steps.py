@@ -8,7 +8,8 @@ from typing import Any
 
 from whence.algebra.packing import member_sql
 from whence.algebra.witness import GroupShape, Members, Witness, from_json, group_from_json
-from whence.archive import Run, Step
+from whence.archive import Archive, Run, Step
+from whence.archive.model import LEAF_KINDS
 from whence.plan import Operator
 from whence.plan import from_json as plan_from_json
 from whence.trace.tables import quoted
@@ -56,6 +57,43 @@ def step_view(run: Run, step: Step) -> StepView:
         doubts=document.get("doubts", {}),
         cells=document.get("cells", {}),
     )
+
+
+def names_in(run: Run) -> dict[str, str]:
+    """What a run calls the sources that it reads, by dataset: the catalog has the last name."""
+    return {
+        dataset: name
+        for step in run.steps
+        for dataset, name in step.document.get("names", {}).items()
+    }
+
+
+def names_behind(archive: Archive, run: Run) -> dict[str, str]:
+    """The same for all runs that one builds on; what it says itself counts first."""
+    found: dict[str, str] = {}
+    pending, seen = [run], {run.id}
+    while pending:
+        run = pending.pop(0)
+        found = names_in(run) | found
+        read = dict.fromkeys(i for step in run.steps for i in step.inputs)
+        for dataset in archive.datasets(read):
+            producer = archive.producer(dataset.id) if dataset.kind == "output" else None
+            if producer is not None and producer[0].id not in seen:
+                seen.add(producer[0].id)
+                pending.append(producer[0])
+    return found
+
+
+def sources_by_name(archive: Archive) -> dict[str, set[str]]:
+    """The sources of an archive by every name that a run has for them."""
+    found: dict[str, set[str]] = {}
+    for dataset in archive.datasets():
+        if dataset.kind in LEAF_KINDS:
+            found.setdefault(dataset.name, set()).add(dataset.id)
+    for run in archive.runs():
+        for dataset_id, name in names_in(run).items():
+            found.setdefault(name, set()).add(dataset_id)
+    return found
 
 
 def membership(group: GroupShape, key: str, member: str) -> str:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,18 @@ def check_source(dataset: Dataset) -> None:
             )
 
 
+def renamed(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
+    """A dataset by the name that a run has for it, if it has one."""
+    name = names.get(dataset.id, dataset.name)
+    return dataset if name == dataset.name else replace(dataset, name=name)
+
+
 def _options(dataset: Dataset) -> str:
     options = f"filename = '{FILE}', file_row_number = true, union_by_name = true"
     if dataset.properties.get("partitions"):
         options += ", hive_partitioning = true"
+    if dataset.kind == "source" and '"binary"' not in dataset.schema:
+        options += ", binary_as_string = true"  # text that a file does not call so
     return options
 
 
@@ -88,13 +97,16 @@ def _spill_folder() -> str:
 class Tables:
     """One DuckDB connection over an archive's datasets."""
 
-    def __init__(self, archive: Archive, connection: Any = None) -> None:
+    def __init__(
+        self, archive: Archive, connection: Any = None, names: Mapping[str, str] | None = None
+    ) -> None:
         self.archive = archive
+        self._called = names or {}
         self._given = connection
         self._names = 0
         self._scratch: str | None = None
         self._known: dict[str, Dataset] = {}
-        self._present: dict[str, set[str]] = {}
+        self._types: dict[str, dict[str, Any]] = {}
 
     @cached_property
     def _connection(self) -> Any:
@@ -105,9 +117,12 @@ class Tables:
         connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         return connection
 
-    def fork(self) -> Tables:
-        """The same datasets for one question, whose tables are gone when its answer is."""
-        return Tables(self.archive, self._connection.cursor())
+    def fork(self, names: Mapping[str, str] | None = None) -> Tables:
+        """The same datasets for one question, whose tables are gone when its answer is.
+
+        `names` are what a run calls sources, by dataset: in its answers they are called so.
+        """
+        return Tables(self.archive, self._connection.cursor(), names)
 
     def dataset(self, id: str) -> Dataset:
         """The dataset with this id, as the catalog had it when the question first came to it."""
@@ -118,7 +133,8 @@ class Tables:
         wanted = list(dict.fromkeys(ids))
         missing = [i for i in wanted if i not in self._known]
         if missing:
-            self._known.update({found.id: found for found in self.archive.datasets(missing)})
+            for found in self.archive.datasets(missing):
+                self._known[found.id] = renamed(found, self._called)
         return [self._known[i] if i in self._known else self.archive.dataset(i) for i in wanted]
 
     def run(self, sql: str, dataset: Dataset | None = None) -> list[Any]:
@@ -225,12 +241,17 @@ class Tables:
         """SQL for a stored column; one that a source's schema has and no file does is null."""
         if dataset.kind != "source" or not dataset.files:
             return quoted(name)
-        if dataset.id not in self._present:
+        return quoted(name) if name.casefold() in self.types(dataset) else "NULL"
+
+    def types(self, dataset: Dataset) -> dict[str, Any]:
+        """The type that DuckDB finds of each column in a dataset's files, by lower-case name."""
+        if dataset.id not in self._types:
             paths = [text(local(path)) for path in self.archive.file_paths(dataset)]
             scan = f"read_parquet([{', '.join(paths)}], {_options(dataset)})"
-            found = self.run(f"DESCRIBE SELECT * FROM {scan}", dataset)
-            self._present[dataset.id] = {row[0].casefold() for row in found}
-        return quoted(name) if name.casefold() in self._present[dataset.id] else "NULL"
+            found = self._reading(lambda: self._connection.sql(f"FROM {scan} LIMIT 0"), dataset)
+            names = (name.casefold() for name in found.columns)
+            self._types[dataset.id] = dict(zip(names, found.types, strict=True))
+        return self._types[dataset.id]
 
     @staticmethod
     def _range(dataset: Dataset, columns: Iterable[str], where: str) -> str:

@@ -10,8 +10,9 @@ from whence.archive import Archive, Dataset, tokens
 from whence.archive.model import SEGMENT_KINDS
 from whence.errors import SourceError
 from whence.trace.closure import Comparison, closure, in_common
-from whence.trace.prove import SOURCE_HASH, Recomputed, record_names, record_texts
+from whence.trace.prove import Recomputed
 from whence.trace.ptable import PTable
+from whence.trace.records import SOURCE_HASH, record_names, record_texts
 from whence.trace.tables import LOCATOR, Tables, check_source, local, text
 
 

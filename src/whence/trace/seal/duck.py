@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.algebra.canonical import CHUNK, Dialect
+from whence.algebra.canonical import CHUNK, Column, Dialect
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.archive import Dataset, merkle
+from whence.trace.records import stored_columns
 from whence.trace.seal.formulas import binary
 from whence.trace.seal.settings import ROW_ID, Kind
 from whence.trace.seal.sorted import add, begun
@@ -59,6 +60,10 @@ class DuckEngine:
     def rows(self, dataset: Dataset) -> str:
         """The rows of a dataset, each with its locator."""
         return f"({self._tables.rows(dataset)})"
+
+    def columns(self, dataset: Dataset) -> list[Column]:
+        """Name, stored name and type of each column of a dataset."""
+        return stored_columns(self._tables, dataset)
 
     def stored(self, kind: Kind, paths: Sequence[str]) -> str:
         """What seals wrote."""

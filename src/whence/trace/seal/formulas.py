@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from whence.algebra.canonical import Dialect, record_columns, row_sql
+from whence.algebra.canonical import Column, Dialect, row_sql
 from whence.algebra.locators import ROW_BITS, ROW_MASK
 from whence.algebra.witness import Members
-from whence.archive import Dataset
 from whence.trace.seal.settings import FileRange, Scheme
 from whence.trace.steps import member_columns
 from whence.trace.tables import LOCATOR, RECORD
@@ -152,16 +151,18 @@ class Formulas:
 
     # --- Rows -------------------------------------------------------------------------------
 
-    def record(self, dataset: Dataset, start: str = "") -> str:
-        """The SHA-256 of a row's canonical bytes, `start` before them; rows are called `RECORD`."""
-        found = record_columns(dataset.schema, dataset.properties)
-        listed = [(name, f"{RECORD}.{self.name(stored)}", kind) for name, stored, kind in found]
+    def record(self, columns: Sequence[Column], start: str = "") -> str:
+        """The SHA-256 of a row's canonical bytes, `start` before them; rows are called `RECORD`.
+
+        A column is its name, its stored name and its type.
+        """
+        listed = [(name, f"{RECORD}.{self.name(stored)}", kind) for name, stored, kind in columns]
         return self.sha_text(row_sql(listed, self.dialect, start))
 
-    def source_row(self, dataset: Dataset, scheme: Scheme) -> str:
-        """The full hash of a source row; where its place names it, it is among its `placed`."""
-        if scheme == "value" or dataset.kind == "range":
-            return self.record(dataset, "S")
+    def source_row(self, columns: Sequence[Column] | None) -> str:
+        """The full hash of a source row; without columns its place names it, which is `placed`."""
+        if columns is not None:
+            return self.record(columns, "S")
         return self.sha(f"{_PREFIX} || CAST('i' || CAST({ROW} AS STRING) || ';' AS BINARY)")
 
 

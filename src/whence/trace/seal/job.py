@@ -241,7 +241,7 @@ class SealJob:
             inner = f" LEFT JOIN {resolver.ids} AS j ON x.i IS NULL AND x.f = j.f"
         listed = f"SELECT x.{LOCATOR} AS row, {found} AS node FROM {table} AS x{inner}"
         folder = self._write(listed, "roots", "row")
-        record = work.formulas.record(step.output)
+        record = work.formulas.record(work.engine.columns(step.output))
         leaf = work.formulas.sha(f"{binary(bytes(1))} || r.h || {optional(f'x.{token}', 'x.l')}")
         found_rows = work.engine.rows(step.output)
         rows = f"SELECT {LOCATOR}, {record} AS h FROM {found_rows} AS {RECORD}"

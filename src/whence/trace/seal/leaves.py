@@ -57,7 +57,8 @@ class Leaves:
                 f"(SELECT x.* FROM {rows} AS x {work.formulas.semi_join} {used} AS u "
                 f"ON x.{LOCATOR} = u.locator)"
             )
-        full = work.formulas.source_row(dataset, work.settings.scheme)
+        by_value = work.settings.scheme == "value" or dataset.kind == "range"
+        full = work.formulas.source_row(work.engine.columns(dataset) if by_value else None)
         rows = placed(rows, ranges, work.settings.scheme)
         hashed = f"SELECT {LOCATOR}, {full} AS f, {START} + {ROW} AS i FROM ({rows}) AS {RECORD}"
         if work.settings.bits == 256:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from whence.algebra.canonical import Dialect
+from whence.algebra.canonical import Column, Dialect
 from whence.algebra.witness import GroupShape, Witness
 from whence.archive import DataFile, Dataset
 from whence.archive.ledger import RangeRow
@@ -122,6 +122,10 @@ class Engine(Protocol):
 
     def table(self, stem: str, sql: str) -> str:
         """A temporary table with the answer to a query, computed once; its name."""
+        ...
+
+    def columns(self, dataset: Dataset) -> Sequence[Column]:
+        """Name, stored name and type of each column of a dataset."""
         ...
 
     def rows(self, dataset: Dataset) -> str:
