@@ -85,14 +85,21 @@ def _described(operator: Operator) -> list[Any]:
             ]
         case ops.Except(all=every) | ops.Intersect(all=every):
             return [every]
+        case ops.MapBatches():
+            return _declared(operator)
         case ops.MapGroups(keys=keys):
-            return [[_text(key) for key in keys]]
+            return [*_declared(operator), [_text(key) for key in keys]]
         case ops.MapCogroups(left_keys=left, right_keys=right):
-            return [[_text(key) for key in left], [_text(key) for key in right]]
+            return [*_declared(operator), *([_text(key) for key in keys] for keys in (left, right))]
         case ops.Source(name=name):
             return [name]
         case _:
             return []
+
+
+def _declared(operator: ops.MapBatches | ops.MapGroups | ops.MapCogroups) -> list[Any]:
+    """How a function of rows is called, and what it is said to give."""
+    return [operator.form, [f"{column.name} {column.type}" for column in operator.output]]
 
 
 def _text(part: Expression | AggregateCall | WindowCall) -> str:

@@ -366,6 +366,8 @@ class MapBatches(_Operator):
 
     kind = "mapbatches"
     function: str
+    form: str = ""
+    """What the function is given: `pandas` or `arrow`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,6 +377,7 @@ class MapGroups(_Operator):
     kind = "mapgroups"
     function: str
     keys: tuple[Expression, ...]
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,6 +388,7 @@ class MapCogroups(_Operator):
     function: str
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

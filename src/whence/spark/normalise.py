@@ -15,6 +15,7 @@ from typing import Any
 
 from whence.errors import UnsupportedError
 from whence.spark.jvm.plans import Plans
+from whence.spark.untold import told
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 _ANALYSIS = _CATALYST + "analysis."
@@ -80,15 +81,19 @@ def normalise(session: Any, jvm_plan: Any) -> Any:
     return _normalise(rules, jvm_plan)
 
 
-def plan_text(session: Any, jvm_plan: Any) -> str:
-    """What `jvm_plan.toJSON()` gives, fetched in pieces.
+def plan_text(session: Any, jvm_plan: Any, suspect: bool = False) -> str:
+    """What `jvm_plan.toJSON()` gives, fetched in pieces, and what it does not tell.
 
+    `suspect` says that there may be more of that than the text shows (`untold.is_suspect`).
     A reply of more than one buffer waits 40 ms in the bridge (Nagle's algorithm meets delayed
     acknowledgement), whatever its size; pieces that fit a buffer do not.
     """
     rules = _Rules.of(session)
     text = rules.json(jvm_plan)
-    return rules.json(_listed(rules, jvm_plan)) if '"projections":null' in text else text
+    if '"projections":null' in text:
+        jvm_plan = _listed(rules, jvm_plan)
+        text = rules.json(jvm_plan)
+    return told(session, jvm_plan, text, suspect)
 
 
 def _normalise(rules: "_Rules", plan: Any) -> Any:

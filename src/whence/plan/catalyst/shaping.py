@@ -161,14 +161,17 @@ def _picks(call: Node, function: Node) -> bool:
 
 def map_batches(context: Context) -> MapBatches:
     """mapInPandas, mapInArrow."""
-    return MapBatches(**_python(context), function=_function(context))
+    return MapBatches(**_python(context), function=_function(context), form=_form(context))
 
 
 def map_groups(context: Context) -> MapGroups:
     """applyInPandas, applyInArrow."""
     keys = context.node.expressions("groupingAttributes")
     return MapGroups(
-        **_python(context), function=_function(context), keys=context.writer.expressions(keys)
+        **_python(context),
+        function=_function(context),
+        keys=context.writer.expressions(keys),
+        form=_form(context),
     )
 
 
@@ -181,11 +184,16 @@ def map_cogroups(context: Context) -> MapCogroups:
         function=_function(context),
         left_keys=_keys(left[: int(fields["leftGroupingLen"])]),
         right_keys=_keys(right[: int(fields["rightGroupingLen"])]),
+        form=_form(context),
     )
 
 
 def _keys(columns: Sequence[Column]) -> tuple[Expression, ...]:
     return tuple(Expression(quote(column.name)) for column in columns)
+
+
+def _form(context: Context) -> str:
+    return "arrow" if "Arrow" in context.node.name else "pandas"
 
 
 def _function(context: Context) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from whence.plan.catalyst import types
 from whence.plan.catalyst.nodes import Node, classes, object_name
@@ -77,8 +78,28 @@ _NON_DETERMINISTIC = classes(
     "Rand Randn Uuid Shuffle MonotonicallyIncreasingID SparkPartitionID InputFileName "
     "InputFileBlockStart InputFileBlockLength CallMethodViaReflection RandStr Uniform TryReflect"
 )
-# What makes a function another one and is not among its arguments.
-_SETTINGS = ("ignoreNulls", "reverse", "schema")
+# What makes a function another one and is not among its arguments: where it is not as usual.
+_SETTINGS: dict[str, Any] = {
+    "ignoreNulls": False,
+    "reverse": False,
+    "reverseOpt": False,
+    "failOnError": True,
+    "ansiEnabled": True,
+    "relativeSD": 0.05,
+    "unit": None,
+    "schema": None,
+    "targetType": None,
+    "timeZoneId": None,
+    "options": None,
+    "patterns": None,
+    "evalMode": None,
+    "evalContext": None,
+}
+# A user's function is another one if it is said to give another type, or is given something else
+# than a row's values: whether those go through pickle or Arrow is no difference.
+_USER_CODE = classes("PythonUDF PythonUDAF PythonUDTF ScalaUDF ScalaAggregator")
+_BY_ROW = frozenset((None, 100, 101))
+_TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _SILENT = frozenset(("Alias", "AttributeReference", "Literal", "NamedLambdaVariable"))
 
 
@@ -152,6 +173,10 @@ class Writer:
             return self.names.text(node), _ATOM
         if name in _BINARY and len(node.children) >= 2:
             symbol, strength = _BINARY[name]
+            if (mode := _mode(node)) == "TRY" or (mode and self.is_label):
+                tried = _TRIED.get(symbol, f"try_{_snake(name)}")
+                called = tried if mode == "TRY" else function_name(node)
+                return f"{called}({self._arguments(node)})", _ATOM
             left = self._at(node.children[0], strength + (strength == _COMPARISON))
             right = self._at(node.children[1], strength if name in ("And", "Or") else strength + 1)
             return f"{left} {symbol} {right}", strength
@@ -160,7 +185,7 @@ class Writer:
         special = _SPECIAL.get(name)
         if special:
             return special(self, node)
-        return f"{function_name(node)}({self._arguments(node)})", _ATOM
+        return f"{_called(node)}({self._arguments(node)})", _ATOM
 
     def _arguments(self, function: Node) -> str:
         """What a function is given; in labels, settings too that are no arguments."""
@@ -174,7 +199,7 @@ class Writer:
             return self._write(node.children[0])
         function = node.children[0]
         distinct = "DISTINCT " if node.fields.get("isDistinct") else ""
-        text = f"{function_name(function)}({distinct}{self._arguments(function)})"
+        text = f"{_called(function)}({distinct}{self._arguments(function)})"
         if len(node.children) > 1:
             text += f" FILTER (WHERE {self.text(node.children[1])})"
         return text, _ATOM
@@ -182,12 +207,34 @@ class Writer:
 
 def _settings(function: Node) -> list[str]:
     """Settings of a function that are not its arguments, where they are not as usual."""
-    found = ((name, function.fields.get(name)) for name in _SETTINGS)
-    return [
-        f"{name} => {'TRUE' if value is True else types.text(value)}"
-        for name, value in found
-        if value is True or isinstance(value, dict)
-    ]
+    found = {
+        name: value
+        for name, usual in _SETTINGS.items()
+        if (value := function.fields.get(name)) is not None and value != usual
+    }
+    if function.name in _USER_CODE:
+        found["dataType"] = function.fields.get("dataType")
+        if (kind := function.fields.get("evalType")) not in _BY_ROW:
+            found["evalType"] = kind
+    return [f"{name} => {_setting(value)}" for name, value in found.items()]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    return types.text(value) if isinstance(value, dict) else str(value)
+
+
+def _mode(node: Node) -> str | None:
+    """How an expression takes what it has no value for, if that is told: TRY or LEGACY."""
+    found = node.fields.get("evalMode") or node.fields.get("evalContext")
+    return found if isinstance(found, str) else None
+
+
+def _called(function: Node) -> str:
+    """What people call a function, in the way in which it is tried."""
+    name = function_name(function)
+    return f"try_{name}" if _mode(function) == "TRY" else name
 
 
 def deterministic(node: Node) -> bool:
@@ -257,12 +304,25 @@ def _cast(writer: Writer, node: Node) -> tuple[str, int]:
         return writer._write(child)
     if types.widens(source, target) and (not writer.is_label or types.keeps(source, target)):
         return writer._write(child)
-    return f"CAST({writer.text(child)} AS {types.text(target)})", _ATOM
+    mode = _mode(node)
+    word = "TRY_CAST" if mode == "TRY" else "CAST"
+    text = f"{writer.text(child)} AS {types.text(target)}"
+    if writer.is_label:
+        text += "" if mode in ("TRY", None) else f", {mode}"
+        text += f", {node.fields.get('timeZoneId')}" if _by_clock(source, target) else ""
+    return f"{word}({text})", _ATOM
+
+
+def _by_clock(source: Any, target: Any) -> bool:
+    """Whether a cast depends on the session's time zone: one side alone is a moment in time."""
+    moments = {str(side) == "timestamp" for side in (source, target)}
+    return len(moments) == 2
 
 
 def _like(writer: Writer, node: Node) -> tuple[str, int]:
     left, right = (writer._at(child, 5) for child in node.children)
-    return f"{left} LIKE {right}", 4
+    escape = node.fields.get("escapeChar")
+    return f"{left} LIKE {right}" + (f" ESCAPE '{escape}'" if escape else ""), 4
 
 
 def _not(writer: Writer, node: Node) -> tuple[str, int]:
@@ -299,6 +359,8 @@ def _struct_field(writer: Writer, node: Node) -> tuple[str, int]:
 
 
 def _at_index(writer: Writer, node: Node) -> tuple[str, int]:
+    if writer.is_label and node.fields.get("failOnError") is False:
+        return f"get({writer._arguments(node)})", _ATOM
     return f"{writer._at(node.children[0], _ATOM)}[{writer.text(node.children[1])}]", _ATOM
 
 
@@ -389,6 +451,10 @@ def _collate(writer: Writer, node: Node) -> tuple[str, int]:
     return f"{writer._at(node.children[0], _ATOM)} COLLATE {name}", 9
 
 
+def _sort_order(writer: Writer, node: Node) -> tuple[str, int]:
+    return str(writer.sort_key(node)), 0
+
+
 def _update_fields(writer: Writer, node: Node) -> tuple[str, int]:
     text = writer._at(node.children[0], _ATOM)
     for change in node.children[1:]:
@@ -423,4 +489,5 @@ _SPECIAL: dict[str, Callable[[Writer, Node], tuple[str, int]]] = {
     "VariableReference": _variable,
     "Collate": _collate,
     "UpdateFields": _update_fields,
+    "SortOrder": _sort_order,
 }
