@@ -776,3 +776,17 @@ def test_a_function_that_was_called_can_be_sent_elsewhere() -> None:
     sent = pickle.loads(cloudpickle.dumps(decayed))
     assert sent.last is None
     assert np.array_equal(sent(np.arange(3.0)), decayed(np.arange(3.0)))
+
+
+def test_code_for_any_library_of_arrays() -> None:
+    @wa.track
+    def scaled(x: Any) -> Any:
+        xp = x.__array_namespace__()
+        return xp.subtract(x, xp.mean(x, axis=0)) / xp.std(x, axis=0)
+
+    x = np.random.default_rng(4).normal(size=(5, 2))
+    y = scaled(x)
+    assert np.array_equal(y, (x - x.mean(axis=0)) / x.std(axis=0))
+    rows, columns = wa.provenance(y).backward((3, 1))["x"]
+    assert sorted(rows) == list(range(5))
+    assert set(columns) == {1}

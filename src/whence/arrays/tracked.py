@@ -65,6 +65,10 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
         return np.ndarray.astype(self.data_, dtype or self.data_.dtype, copy=True)
 
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
+        """NumPy, for code that is written for any library of arrays."""
+        return self.data_.__array_namespace__(api_version=api_version)
+
     # values that leave, and branches on them
 
     def __bool__(self) -> bool:
