@@ -142,8 +142,8 @@ class Flow:
                 return []
         return [[NOTHING] * (width - len(row)) + row for row in rows]
 
-    def unnested(self, generator: Node) -> tuple[Path, ...]:
-        """What a generator looks at to make rows: of an array or map only that an item is there."""
+    def unnested(self, output: Sequence[Column], generator: Node) -> tuple[Path, ...]:
+        """What a generator looks at to make rows: that an item is there, of a map its keys."""
         generator = _inner(generator)
         if generator.name == "Stack":
             return ()
@@ -155,22 +155,15 @@ class Flow:
                 return ()
             case Map(key, listed=listed) if listed:
                 return unique(paths_in(key))
-        if self._is_map(generator.children[0], whole):
-            return unique((*paths_in(shapes.key(whole)), *paths_in(shapes.value(whole))))
+        if _of_map(generator, len(output)):
+            return unique(paths_in(shapes.key(whole)))
         return unique(paths_in(shapes.item(whole)))
-
-    def _is_map(self, node: Node, whole: Shape) -> bool:
-        match self._evaluator.type(node):
-            case {"type": "map"}:
-                return True
-            case _:
-                return isinstance(whole, Map)
 
     def _generate(self, generator: Node, width: int) -> list[Shape]:
         whole = [self._evaluator.shape(child) for child in generator.children]
         match generator.name:
             case "Explode" | "PosExplode":
-                found = self._exploded(generator.children[0], whole[0], width)
+                found = _exploded(generator, whole[0], width)
             case "Inline":
                 names = types.fields(types.item(self._evaluator.type(generator.children[0])))
                 item = shapes.item(whole[0], index=WITNESS)
@@ -183,11 +176,17 @@ class Flow:
                 found = [made(whole, opaque=name.startswith("Python"))] * width
         return found if len(found) == width else [made(whole)] * width
 
-    def _exploded(self, argument: Node, whole: Shape, width: int) -> list[Shape]:
-        found = [shapes.item(whole, index=WITNESS)]
-        if self._is_map(argument, whole):
-            found = [shapes.key(whole), shapes.value(whole, index=WITNESS)]
-        return [NOTHING, *found] if len(found) < width else found
+
+def _exploded(generator: Node, whole: Shape, width: int) -> list[Shape]:
+    found = [shapes.item(whole, index=WITNESS)]
+    if _of_map(generator, width):
+        found = [shapes.key(whole), shapes.entry(whole, WITNESS)]
+    return [NOTHING, *found] if len(found) < width else found
+
+
+def _of_map(generator: Node, width: int) -> bool:
+    """Whether a generator with so many columns unnests a map, of which it has the keys too."""
+    return generator.name != "Inline" and width > (2 if generator.name == "PosExplode" else 1)
 
 
 def _inner(generator: Node) -> Node:

@@ -59,6 +59,8 @@ def _element_at(a: Arguments) -> Shape:
     match a.type(0):
         case {"type": "map"}:
             return _map_value(a)
+        case None if isinstance(a[0], Map):
+            return _map_value(a)
         case _:
             return _item_at(a, a.literal(1), 1)
 
@@ -112,7 +114,8 @@ def _entries(key: Shape, value: Shape) -> Map:
 
 
 def _map_from_arrays(a: Arguments) -> Shape:
-    return _entries(shapes.unordered(shapes.item(a[0])), shapes.unordered(shapes.item(a[1])))
+    key, value = (shapes.unordered(shapes.item(a[i])) for i in (0, 1))
+    return _entries(shapes.beside(key, _present(a[1], value)), value)
 
 
 def _map_from_entries(a: Arguments) -> Shape:
@@ -274,7 +277,8 @@ def _zip_with(a: Arguments) -> Shape:
 
 def _transform_keys(a: Arguments) -> Shape:
     key, value = shapes.key(a[0]), shapes.value(a[0])
-    return _entries(a.call(1, key, value), shapes.unordered(value))
+    made_of = shapes.beside(a.call(1, key, value), _present(a[0], key))
+    return _entries(made_of, shapes.unordered(value))
 
 
 def _transform_values(a: Arguments) -> Shape:
@@ -285,7 +289,7 @@ def _transform_values(a: Arguments) -> Shape:
 
 def _map_filter(a: Arguments) -> Shape:
     index, key = fresh(), shapes.key(a[0])
-    value = shapes.value(a[0], index=index)
+    value = shapes.value(a[0], index=index, by_key=True)
     by = tuple(paths_in(a.call(1, key, value)))
     looked_at = (shapes.opened(path, index) for path in by)
     return Map(shapes.choose(key, looked_at), shapes.choose(value, by), index=index)
@@ -294,14 +298,14 @@ def _map_filter(a: Arguments) -> Shape:
 def _map_zip_with(a: Arguments) -> Shape:
     index = fresh()
     key = shapes.choice((shapes.key(a[0]), shapes.key(a[1])))
-    both = [shapes.value(a[i], index=index) for i in (0, 1)]
+    both = [shapes.value(a[i], index=index, by_key=True) for i in (0, 1)]
     return Map(key, _with_each(a, a.call(2, key, *both), both, index), index=index)
 
 
 def _map_concat(a: Arguments) -> Shape:
     index = fresh()
     keys = [shapes.key(each) for each in a.shapes()]
-    values = [shapes.value(each, index=index) for each in a.shapes()]
+    values = [shapes.value(each, index=index, by_key=True) for each in a.shapes()]
     return Map(shapes.choice(keys or [NOTHING]), shapes.choice(values or [NOTHING]), index=index)
 
 

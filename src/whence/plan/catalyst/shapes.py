@@ -28,10 +28,14 @@ def fresh() -> int:
 
 @dataclass(frozen=True, slots=True)
 class At(Item):
-    """A step to the item, or to the value of a map, at the position that an index stands for."""
+    """A step to the item, or to the value of a map, at the position that an index stands for.
+
+    `by_key` says that the value has the same key there, and maybe another position.
+    """
 
     index: int = WITNESS
     of_map: bool = False
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,19 +284,41 @@ def key(shape: Shape) -> Shape:
             return _into(shape, Key(), key)
 
 
-def value(shape: Shape, of: str | None = None, index: int | None = None) -> Shape:
-    """A value of a map: any, the one under a key, or the one under that of an index."""
+def value(
+    shape: Shape, of: str | None = None, index: int | None = None, by_key: bool = False
+) -> Shape:
+    """A value of a map: any, the one under a key, or the one at the position of an index.
+
+    With `by_key` it is the one that has the same key as what is at the position of the index.
+    """
     match shape:
         case Map(_, found, listed, own):
             if listed and of is not None:
                 return next((part for name, part in listed if name == of), NOTHING)
-            return _bound(found, own, None if of is None else Value(of), index)
+            return _bound(found, own, None if of is None else Value(of), index, by_key)
         case _:
-            step = Value(of) if index is None else At(index=index, of_map=True)
-            return _into(shape, step, lambda inner: value(inner, of, index))
+            step = Value(of) if index is None else At(index=index, of_map=True, by_key=by_key)
+            return _into(shape, step, lambda inner: value(inner, of, index, by_key))
 
 
-def _bound(shape: Shape, own: int | None, step: Step | None, index: int | None) -> Shape:
+def entry(shape: Shape, index: int) -> Shape:
+    """The value in the entry of a map at the position of an index: any, if only its key tells."""
+
+    def change(path: Path) -> Path:
+        return replace(path, steps=tuple(map(again, path.steps)))
+
+    def again(step: Step) -> Step:
+        keyed = isinstance(step, At) and step.by_key and step.index == index
+        return Value() if keyed else step
+
+    found = value(shape, index=index)
+    lost = any(path != change(path) for path in paths_in(found))
+    return _changed(unordered(found), change) if lost else found
+
+
+def _bound(
+    shape: Shape, own: int | None, step: Step | None, index: int | None, by_key: bool = False
+) -> Shape:
     """An item's shape with a step, or another index, for the index of its array."""
     if own is None:
         return shape
@@ -301,8 +327,12 @@ def _bound(shape: Shape, own: int | None, step: Step | None, index: int | None) 
         steps = []
         for each in path.steps:
             if isinstance(each, At) and each.index == own:
-                each = open_step(each) if index is None else replace(each, index=index)
-                each = each if step is None else step
+                if step is not None:
+                    each = step
+                elif index is None:
+                    each = open_step(each)
+                else:
+                    each = replace(each, index=index, by_key=each.by_key or by_key)
             steps.append(each)
         return replace(path, steps=tuple(steps))
 

@@ -63,7 +63,8 @@ def generate(context: Context) -> Generate:
     dropped = set(node.fields.get("unrequiredChildIndex") or ())
     kept = tuple(column for i, column in enumerate(context.input) if i not in dropped)
     moves = context.flow.generated(generated, generator)
-    common = context.common(kept + generated, moves=moves, whole=context.flow.unnested(generator))
+    whole = context.flow.unnested(generated, generator)
+    common = context.common(kept + generated, moves=moves, whole=whole)
     return Generate(
         **{**common, "deterministic": deterministic(generator)},
         generator=context.writer.expression(generator),

@@ -189,7 +189,7 @@ _SAME_AS_FIRST = classes(
     "Alias Min Max First Last AnyValue MaxBy MinBy Mode NthValue Lag Lead Coalesce Greatest Least "
     "Abs UnaryMinus UnaryPositive ArrayFilter ArraySort SortArray ArrayDistinct Slice Reverse "
     "Shuffle AggregateExpression WindowExpression KnownNotNull ArrayUnion ArrayIntersect "
-    "ArrayExcept ArrayRepeat ArrayAppend ArrayPrepend MapFilter NormalizeNaNAndZero "
+    "ArrayExcept ArrayRepeat ArrayAppend ArrayPrepend MapFilter MapConcat NormalizeNaNAndZero "
     "PromotePrecision KnownFloatingPointNormalized"
 )
 _INTEGRAL = ("byte", "short", "integer", "long")
@@ -256,6 +256,11 @@ def _map(node: Node, attributes: Mapping[int, DataType]) -> DataType:
     return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
 
 
+def _other_values(node: Node, attributes: Mapping[int, DataType]) -> DataType:
+    whole, value = infer(node.children[0], attributes), infer(node.children[-1], attributes)
+    return None if whole is None or value is None else {**whole, "valueType": value}
+
+
 def _arithmetic(node: Node, attributes: Mapping[int, DataType]) -> DataType:
     left, right = (infer(child, attributes) for child in node.children[:2])
     return left if left == right and not str(left).startswith("decimal") else None
@@ -297,6 +302,8 @@ _RULES: dict[str, Callable[[Node, Mapping[int, DataType]], DataType]] = {
     "CreateNamedStruct": _named_struct,
     "CreateArray": lambda n, a: array(infer(n.children[0], a)) if n.children else None,
     "CreateMap": _map,
+    "TransformValues": _other_values,
+    "MapZipWith": _other_values,
     "CollectList": lambda n, a: array(infer(n.children[0], a)),
     "CollectSet": lambda n, a: array(infer(n.children[0], a)),
     "ArrayTransform": lambda n, a: array(infer(n.children[1], a)),

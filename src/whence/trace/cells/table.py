@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 
 from whence.archive import Dataset
-from whence.errors import SourceChangedError
 from whence.plan.paths import Field, Item, Step, Value, named, quote, step_text
 from whence.trace.backward import Backward
+from whence.trace.cells.entries import Entries
 from whence.trace.cells.marks import Mark, held
 from whence.trace.cells.walk import Reached, Walk
 from whence.trace.patterns.match import Matched
 from whence.trace.patterns.schema import Type, element, fields, kind, under
 from whence.trace.places import ROW, Held, PlaceStep
 from whence.trace.steps import StepView
-from whence.trace.tables import LOCATOR, Tables, check_source, quoted, text
+from whence.trace.tables import Tables, quoted, text
 
 _QUOTE = "'"
 
@@ -31,10 +31,11 @@ class Cells:
     def __init__(self, tables: Tables, walk: Walk) -> None:
         self._tables = tables
         self.views = walk.views
-        self.reasons = tuple(walk.reasons)
         self.datasets: dict[str, Dataset] = {}
         self._made: dict[str, str] = {}
-        parts = [self._part(reached) for reached in walk.reached]
+        self._entries = Entries(tables, walk.reasons)
+        parts = [part for reached in walk.reached for part in self._parts(reached)]
+        self.reasons = tuple(walk.reasons)
         union = " UNION ALL ".join(parts) or (
             "SELECT '' AS dataset, 0::BIGINT AS locator, '' AS path, true AS role, "
             "['']::VARCHAR[] AS accessed_by, ['']::VARCHAR[] AS moved_by WHERE false"
@@ -81,59 +82,22 @@ class Cells:
             f"ANTI JOIN {self.table} AS c ON c.dataset = p.dataset AND c.locator = p.locator"
         )
 
-    def _part(self, reached: Reached) -> str:
+    def _parts(self, reached: Reached) -> Iterator[str]:
         """SQL for the rows of the table that one mark on a source stands for."""
         dataset = self._tables.dataset(reached.dataset)
         self.datasets.setdefault(dataset.id, dataset)
         mark = reached.mark
         start = _column_type(dataset, reached.column)
-        places, steps = self._by_key(dataset, reached, self._places(reached))
-        paths = [_path(reached.column, found) for found in _leaves(start, steps)]
-        return (
-            f"SELECT {text(dataset.id)} AS dataset, locator, unnest([{', '.join(paths)}]) AS path, "
-            f"{str(mark.contributing).lower()} AS role, {_names(mark.accessed)} AS accessed_by, "
-            f"{_names(mark.moved)} AS moved_by FROM {places} AS m"
-        )
-
-    def _by_key(
-        self, dataset: Dataset, reached: Reached, places: str
-    ) -> tuple[str, tuple[PlaceStep, ...]]:
-        """The same places, entries of maps being told by their keys, which the source has.
-
-        Where it is no longer what it was, they stay told by their positions.
-        """
-        steps = reached.mark.steps
-        entries = [i for i, s in enumerate(steps) if isinstance(s, Held) and s.to == "entry"]
-        if not entries:
-            return places, steps
-        try:
-            check_source(dataset)
-        except SourceChangedError:
-            return places, steps
-        value = "r.c"
-        number = entries[0]
-        for step in steps[:number]:
-            match step:
-                case Field(name):
-                    value += f".{quoted(name)}"
-                case Held(column, "item"):
-                    value += f"[m.{column} + 1]"
-                case Item(int(position)):
-                    value += f"[{position + 1}]"
-                case _:
-                    return places, steps
-        entry = steps[number]
-        assert isinstance(entry, Held)
-        key = Held(self._tables.fresh("k"), "value")
-        column = self._tables.column(dataset, _stored_name(dataset, reached.column))
-        rows = self._tables.at(dataset, [f"{column} AS c"], places)
-        found = self._tables.table(
-            "keys",
-            f"SELECT m.*, CAST(map_keys({value})[m.{entry.column} + 1] AS VARCHAR) AS {key.column} "
-            f"FROM {places} AS m JOIN ({rows}) AS r ON r.{LOCATOR} = m.locator",
-            dataset,
-        )
-        return found, (*steps[:number], key, *steps[number + 1 :])
+        column = _stored_name(dataset, reached.column)
+        placed = (self._places(reached), mark.steps)
+        for places, steps in self._entries.by_key(dataset, column, placed):
+            paths = [_path(reached.column, found) for found in _leaves(start, steps)]
+            yield (
+                f"SELECT {text(dataset.id)} AS dataset, locator, "
+                f"unnest([{', '.join(paths)}]) AS path, {str(mark.contributing).lower()} AS role, "
+                f"{_names(mark.accessed)} AS accessed_by, {_names(mark.moved)} AS moved_by "
+                f"FROM {places} AS m"
+            )
 
     def _places(self, reached: Reached) -> str:
         """A table of the marked rows' locators and positions, each once; many marks share one."""
