@@ -263,16 +263,25 @@ def item(shape: Shape, position: int | None = None, index: int | None = None) ->
             if listed and position is not None:
                 return items[position] if 0 <= position < len(items) else NOTHING
             found = _bound(choice(items), own, None if position is None else Item(position), index)
-            among = own is None and position is not None and _is_of_one(found)
-            return one_of(found, ()) if among else found
+            return _picked(found) if position is not None else found
         case _:
             step = Item(position) if index is None else At(index=index)
             return _into(shape, step, lambda inner: item(inner, position, index))
 
 
-def _is_of_one(shape: Shape) -> bool:
-    """Whether each item of an array is of another member of a group, or one of several."""
-    return not {"same"}.issuperset(_of_members(shape))
+def _picked(shape: Shape) -> Shape:
+    """One of values like this: of which member of a group, only the data tells, if of one."""
+    inner = [part for part in _parts(shape) if isinstance(part, Copy | Made)]
+    known = {"same"}.issuperset(_of_members(shape)) and not any(map(_is_of_one, inner))
+    return shape if known else one_of(shape, ())
+
+
+def _is_of_one(part: Copy | Made) -> bool:
+    """Whether something in a value is of one member of a group."""
+    paths = tuple(paths_in(part))
+    steps = (step for path in paths for step in path.steps)
+    inside = not paths or any(isinstance(s, At) or s in (Item(), Value()) for s in steps)
+    return part.positions == "witness" or (part.positions == "any" and not inside)
 
 
 def key(shape: Shape) -> Shape:
@@ -295,7 +304,8 @@ def value(
         case Map(_, found, listed, own):
             if listed and of is not None:
                 return next((part for name, part in listed if name == of), NOTHING)
-            return _bound(found, own, None if of is None else Value(of), index, by_key)
+            found = _bound(found, own, None if of is None else Value(of), index, by_key)
+            return _picked(found) if of is not None else found
         case _:
             step = Value(of) if index is None else At(index=index, of_map=True, by_key=by_key)
             return _into(shape, step, lambda inner: value(inner, of, index, by_key))

@@ -8,7 +8,7 @@ a group, the rows of a branch, the rows behind a subquery.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from whence import plan as ops
@@ -30,6 +30,7 @@ from whence.trace.cells.groups import GroupMarks
 from whence.trace.cells.marks import (
     Mark,
     held,
+    influences,
     moves_of,
     through,
 )
@@ -348,10 +349,11 @@ class Walk:
         bare = replace(operator, decides=())
         for mark in asked:
             self._note_items(operator, mark)
-        found = self._passing.back(bare, scope, asked).get(0, [])
-        # The row itself is only looked at, unless it is in a frame.
-        looked = [replace(mark, contributing=False) for mark in found]
-        self._visit(view, child, part(scope, child), looked if frames else found)
+        if frames:
+            looked = [one for mark in asked for one in self._beside_frame(bare, mark)]
+        else:
+            looked = self._passing.back(bare, scope, asked).get(0, [])
+        self._visit(view, child, part(scope, child), looked)
         for frame in frames:
             own = _of_frame(frame, frames, asked)
             if any(frame.columns and mark.column not in frame.columns for mark in own):
@@ -360,6 +362,20 @@ class Walk:
                 inner = self._members.referred(view, scope, frame)
                 moved = [m for mark in own for m in self._in_frame(bare, scope, inner, mark)]
                 self._visit(view, child, inner, moved)
+
+    def _beside_frame(self, operator: ops.Window, mark: Mark) -> Iterator[Mark]:
+        """What a window looks at in the row itself, whether or not it is in its frame.
+
+        Of several values that may have been taken one may be a default, which is that of the row.
+        """
+        for move in moves_of(operator, mark) or ():
+            for number, looked in influences(mark, move, operator.id):
+                if not number:
+                    yield looked
+            for passed in through(mark, move, operator.id) if move.chosen else ():
+                if not passed.input:
+                    own = self._passing.tested(operator, move, passed)
+                    yield replace(own, contributing=False)
 
     def _in_frame(
         self, operator: ops.Window, scope: Scope, members: Scope, mark: Mark
