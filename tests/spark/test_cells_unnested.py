@@ -153,3 +153,42 @@ def test_positions_of_a_list_made_item_by_item_are_the_same(workshop: Workshop, 
     trace = run.trace(whence.pattern("id = 1, p = 1"))
     looked = {path for _, path, role in cells(trace) if role == "influencing"}
     assert (looked, trace.cell_grade) == ({"xs[0]", "xs[1]"}, "exact")
+
+
+@pytest.mark.parametrize(
+    ("generator", "asked", "behind"),
+    [
+        ("explode(coalesce(xs, array(id + 10)))", "id = 3, x = 13", {(2, "xs"), (2, "id")}),
+        ("explode(coalesce(xs, array(id)))", "id = 1, x = 6", {(0, "xs[1]"), (0, "id")}),
+        ("explode(if(id = 3, sequence(1, 2), xs))", "id = 3, x = 2", {(2, "xs"), (2, "id")}),
+        (
+            "explode(coalesce(get(ls, 5).ts, xs))",
+            "id = 1, x = 6",
+            {(0, "ls"), (0, "xs[1]"), (0, "id")},
+        ),
+        ("get(coalesce(xs, array(0, id)), 1)", "id = 3, x = 3", {(2, "xs"), (2, "id")}),
+    ],
+)
+def test_an_item_that_a_list_does_not_have_is_the_whole_list(
+    workshop: Workshop, generator: str, asked: str, behind: set[tuple[int, str]]
+) -> None:
+    """Where data says which of several lists was taken, the others may be shorter, or null."""
+    table(workshop)
+    run = capture(workshop, f"SELECT id, {generator} AS x FROM t")
+    trace = run.trace(whence.pattern(asked))
+    found = cells(trace)
+    assert {(row, path) for row, path, role in found if role == "contributing"} == behind
+    assert not any(path == "xs[0]" for _, path, _ in found)
+    assert trace.cell_grade == "superset" and trace.tree("t")
+
+
+def test_entries_that_are_looked_at_by_key_alone(workshop: Workshop) -> None:
+    table(workshop)
+    run = capture(
+        workshop,
+        "SELECT id, transform(map_entries(m), e -> e.key) AS x, "
+        "aggregate(map_entries(m), 0, (t, e) -> t + length(e.key)) AS y FROM t",
+    )
+    for asked in ("x", "y"):
+        trace = run.trace(whence.pattern(f"id = 1, {asked}"))
+        assert {path for _, path, _ in cells(trace)} == {"id", "m{key}"}

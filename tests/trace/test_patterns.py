@@ -58,6 +58,9 @@ def test_text(text, nodes):
         ("a, ", 4, "a name"),
         ("a in 3", 6, r"expected '\('"),
         ("a[-1]", 3, "found '-'"),
+        ("b[ -12].c", 4, "positions are counted from the front"),
+        ("a, 10 = 'x'", 4, "written in backticks: `10`"),
+        ("//2020q1", 3, "written in backticks: `2020q1`"),
     ],
 )
 def test_malformed_text_points_at_the_character(text, character, told):

@@ -1,6 +1,6 @@
 """Functions over parts of values: fields and items taken, structs and arrays made, lambdas."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from whence.plan.catalyst import shapes, types
@@ -20,7 +20,7 @@ from whence.plan.catalyst.shapes import (
     unique,
 )
 from whence.plan.catalyst.types import DataType
-from whence.plan.paths import Path, named
+from whence.plan.paths import Key, Path, Value, named
 
 COMMON = -1  # among lambda variables, the shared expression of a WITH
 
@@ -131,10 +131,20 @@ def _present(whole: Shape, item: Shape, index: int | None = None) -> tuple[Path,
     """What says that an item of a list, or a value of a map, is there; none if it is written."""
     if (isinstance(whole, Array) and whole.listed) or (isinstance(whole, Map) and whole.listed):
         return ()
-    found = unique(paths_in(item))
+    found = tuple(_by_keys(unique(paths_in(item))))
     depths = [(path, _depth(path, index)) for path in found]
     at = unique(replace(path, steps=path.steps[:depth]) for path, depth in depths if depth)
     return at or found
+
+
+def _by_keys(paths: tuple[Path, ...]) -> Iterator[Path]:
+    """The paths without those to values of maps whose keys are among them: an entry has both."""
+    keys = {path for path in paths if path.steps[-1:] == (Key(),)}
+    for path in paths:
+        ends = [i for i, step in enumerate(path.steps) if step == Value()]
+        maps = (replace(path, steps=path.steps[:end]) for end in ends)
+        if not any(found.then(Key()) in keys for found in maps):
+            yield path
 
 
 def _depth(path: Path, index: int | None) -> int:

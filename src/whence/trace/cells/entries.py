@@ -1,4 +1,4 @@
-"""The entries of a source's maps, told by their keys instead of their places."""
+"""Entries of a source's maps, told by their keys instead of their places; and what is not there."""
 
 from __future__ import annotations
 
@@ -21,45 +21,59 @@ class Entries:
         self._tables = tables
         self._reasons = reasons
 
-    def by_key(self, dataset: Dataset, column: str, placed: Placed) -> Iterator[Placed]:
+    def by_key(
+        self, dataset: Dataset, column: str, placed: Placed, chosen: bool = False, since: int = 0
+    ) -> Iterator[Placed]:
         """The same places by key; a map without such an entry counts as a whole.
+
+        So does a list without such an item, if the value was `chosen` among several.
 
         m{entry 1}   →   m{'d'}, and m in the rows where it has one entry or is null
         """
         table, steps = placed
-        number = next((i for i, step in enumerate(steps) if is_entry(step)), None)
+        asked = (i for i, s in enumerate(steps) if is_entry(s) or (chosen and _is_item(s)))
+        number = next((i for i in asked if i >= since), None)
         if number is None:
             yield placed
             return
-        value = _value("r.c", steps[:number])
-        if value is None or _has_changed(dataset):
-            if value is not None:
-                told = "which entries of its maps were meant is not known, all count"
-                self._reasons[f"{dataset.name}: {told}"] = None
-            yield table, tuple(Value() if is_entry(step) else step for step in steps)
+        value = None if _has_changed(dataset) else _value("r.c", steps[:number])
+        if value is None:
+            yield self._told_together(dataset, placed)
             return
-        key = Held(self._tables.fresh("k"), "value")
-        found = self._keys(
-            dataset, column, table, f"map_keys({value})[m.{_of(steps[number])} + 1]", key
-        )
-        none = f"{found} WHERE {key.column} IS NULL"
+        found, step = self._looked_up(dataset, column, table, value, steps[number])
+        none = f"{found} WHERE {step.column} IS NULL"
         if self._tables.count(f"(SELECT 1 FROM {none})"):
             yield self._tables.table("places", f"SELECT * FROM {none}"), steps[:number]
-        some = f"SELECT * FROM {found} WHERE {key.column} IS NOT NULL"
-        known = self._tables.table("places", some)
-        yield from self.by_key(
-            dataset, column, (known, (*steps[:number], key, *steps[number + 1 :]))
-        )
+        some = f"SELECT * FROM {found} WHERE {step.column} IS NOT NULL"
+        known = self._tables.table("places", some), (*steps[:number], step, *steps[number + 1 :])
+        yield from self.by_key(dataset, column, known, chosen, number + 1)
 
-    def _keys(self, dataset: Dataset, column: str, table: str, found: str, key: Held) -> str:
-        """The table with a column for a key that the source's rows have."""
+    def _told_together(self, dataset: Dataset, placed: Placed) -> Placed:
+        """All values of maps for entries that cannot be looked up, or that several maps have."""
+        table, steps = placed
+        if any(map(is_entry, steps)) and _has_changed(dataset):
+            told = "which entries of its maps were meant is not known, all count"
+            self._reasons[f"{dataset.name}: {told}"] = None
+        return table, tuple(Value() if is_entry(step) else step for step in steps)
+
+    def _looked_up(
+        self, dataset: Dataset, column: str, table: str, value: str, step: PlaceStep
+    ) -> tuple[str, Held]:
+        """The table with a column for the key, or the position, that a map or list has."""
+        if is_entry(step):
+            key = Held(self._tables.fresh("k"), "value")
+            text_of = f"CAST(map_keys({value})[{_position(step)} + 1] AS VARCHAR)"
+        else:
+            key = Held(self._tables.fresh("p"))
+            text_of = f"CASE WHEN len({value}) > {_position(step)} THEN {_position(step)} END"
         rows = self._tables.at(dataset, [f"{self._tables.column(dataset, column)} AS c"], table)
-        return self._tables.table(
+        found = self._tables.table(
             "keys",
-            f"SELECT m.*, CAST({found} AS VARCHAR) AS {key.column} "
+            f"SELECT m.*, {text_of} AS {key.column} "
             f"FROM {table} AS m JOIN ({rows}) AS r ON r.{LOCATOR} = m.locator",
             dataset,
         )
+        return found, key
 
 
 def is_entry(step: PlaceStep) -> bool:
@@ -67,9 +81,19 @@ def is_entry(step: PlaceStep) -> bool:
     return isinstance(step, Held) and step.to == "entry"
 
 
-def _of(step: PlaceStep) -> str:
-    assert isinstance(step, Held)
-    return step.column
+def _is_item(step: PlaceStep) -> bool:
+    """Whether a step goes to one item of a list."""
+    if isinstance(step, Held):
+        return step.to == "item"
+    return isinstance(step, Item) and step.position is not None
+
+
+def _position(step: PlaceStep) -> str:
+    """SQL for the position that a step goes to."""
+    if isinstance(step, Held):
+        return f"m.{step.column}"
+    assert isinstance(step, Item)
+    return str(step.position)
 
 
 def _has_changed(dataset: Dataset) -> bool:

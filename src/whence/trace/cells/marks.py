@@ -20,7 +20,8 @@ class Mark:
     """Marked cells: a column, the steps into it, and the table of rows and positions.
 
     `accessed` and `moved` are the operators that looked at these cells, and that put them elsewhere
-    or made other values of them, on the way to what was asked.
+    or made other values of them, on the way to what was asked. Where a value was `chosen` among
+    several by looking at data, those that were not taken may have no such cells.
     """
 
     column: int
@@ -29,6 +30,7 @@ class Mark:
     contributing: bool
     accessed: frozenset[str] = frozenset()
     moved: frozenset[str] = frozenset()
+    chosen: bool = False
 
     def on(self, all_rows: str, others: str) -> Mark:
         """The mark over another table of rows, if it is about all of them; else as it is.
@@ -94,7 +96,12 @@ def through(
         if move.how == "copied":
             steps += rest
         made = replace(
-            mark, column=path.column, steps=steps, accessed=frozenset(accessed), moved=moved
+            mark,
+            column=path.column,
+            steps=steps,
+            accessed=frozenset(accessed),
+            moved=moved,
+            chosen=mark.chosen or move.chosen,
         )
         lost = any(isinstance(p, Held) and p.to == "entry" for p in positions)
         guessed = lost or (unknown and (move.how == "copied" or move.positions == "any"))

@@ -90,7 +90,7 @@ class Cells:
         start = _column_type(dataset, reached.column)
         column = _stored_name(dataset, reached.column)
         placed = (self._places(reached), mark.steps)
-        for places, steps in self._entries.by_key(dataset, column, placed):
+        for places, steps in self._entries.by_key(dataset, column, placed, mark.chosen):
             paths = [_path(reached.column, found) for found in _leaves(start, steps)]
             yield (
                 f"SELECT {text(dataset.id)} AS dataset, locator, "

@@ -101,7 +101,8 @@ class Unnested:
             self._passing.note_positions(operator)
             return mark
         steps: tuple[PlaceStep, ...] = (*mark.steps[:where], place, *mark.steps[where + 1 :])
-        return replace(mark, steps=steps, table=table)
+        chosen = any(move.chosen for move in operator.moves)
+        return replace(mark, steps=steps, table=table, chosen=chosen)
 
     def _placed(self, mark: Mark, place: Held, rows: str) -> Mark:
         """The mark with the positions of unnested items beside its own."""

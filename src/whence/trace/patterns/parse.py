@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -110,12 +111,21 @@ def _message(text: str, error: UnexpectedInput) -> str:
             position = len(text)
     found = repr(text[position]) if position is not None and position < len(text) else "the end"
     words = sorted({_WORDS.get(name, name) for name in allowed or ()})
-    expected = ("; expected " + _listed(words)) if words else ""
     at = len(text) if position is None else position
+    expected = ("; expected " + _listed(words) if words else "") + _hint(text, at, words)
     return (
         f"cannot read the pattern at character {at + 1}: found {found}{expected}\n"
         f"  {text}\n  {' ' * at}^"
     )
+
+
+def _hint(text: str, at: int, words: list[str]) -> str:
+    """What may have been meant, if it is plain."""
+    if odd := re.match(r"\d[\w$]*", text[at:]) if "a name" in words else None:
+        return f"; a name that is not a plain word is written in backticks: `{odd[0]}`"
+    if re.search(r"\[\s*$", text[:at]) and re.match(r"-\s*\d", text[at:]):
+        return "; positions are counted from the front, beginning with zero"
+    return ""
 
 
 def _listed(words: list[str]) -> str:
