@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kit import EXAMPLES, Workshop
 
@@ -303,3 +305,18 @@ def test_a_changed_map_says_no_places(workshop: Workshop) -> None:
         by = {cell["path"] for cell in cells if cell["role"] == "contributing"}
         assert (by, trace.cell_grade) == (wanted, "superset"), sweep.query(f"e{i}")
         assert "t[0]" in trace.tree("t") and trace._repr_html_()
+
+
+def test_entries_of_a_source_that_is_no_longer_what_it_was(workshop: Workshop) -> None:
+    folder = workshop.folder()
+    frame = workshop.session.createDataFrame([ROW], SCHEMA).coalesce(1)
+    frame.write.parquet(str(folder))
+    kept = workshop.session.read.parquet(str(folder)).selectExpr("id", "explode(m) AS (k, v)")
+    run = whence.capture(kept, archive=workshop.folder(), mode="eager", progress=False)
+    (file,) = folder.glob("*.parquet")
+    pq.write_table(pa.table({"id": [1, 2]}), file)
+    trace = run.trace(whence.pattern("v = 302"))
+    cells = {cell["path"]: cell["role"] for cell in trace.cells().to_pylist()}
+    assert cells == {"m{key}": "influencing", "m{}": "contributing"}
+    assert trace.cell_grade == "superset"
+    assert any("entries of its maps" in reason for reason in trace.cell_reasons)
