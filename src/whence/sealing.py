@@ -22,7 +22,8 @@ from whence.archive.ledger import (
 )
 from whence.archive.seal import Seal, from_row
 from whence.archive.sealer import Sealer, SealKind
-from whence.archive.signing import load_key
+from whence.archive.signing import load_key, public_hex
+from whence.errors import SelectionError
 from whence.trace.backward import Backward
 from whence.trace.records import check_calendar
 from whence.trace.seal.duck import DuckEngine
@@ -99,8 +100,10 @@ def seal_run(
     for earlier in _builds_on(store, run):
         seal_run(tables, engine, earlier, settings, key, progress)
     if (known := _sealed(store, run, settings)) is not None:
+        found = from_row(known)
+        _check_key(found, run, private)
         refresh_head(store, private)  # nothing else is written, not even that a sealer was there
-        return from_row(known)
+        return found
     with Sealer(store, settings, progress) as sealer:
         known = next((row for row in sealer.chain if row.run == run.id), None)
         if known is not None:
@@ -113,6 +116,14 @@ def seal_run(
         done = SealJob(work, progress).run(steps)
         progress("sealing")
         return from_row(sealer.commit(run, *_written(sealer, ledger, run, done), private))
+
+
+def _check_key(found: Seal, run: Run, key: Any) -> None:
+    """A seal that is there is not signed anew, with a key that it was not signed with."""
+    signer = found.sections["seal"]["signer"]
+    if key is not None and public_hex(key) != signer:
+        how = "without a signature" if signer is None else "with another key"
+        raise SelectionError(f"run {run.name!r} is sealed already, {how}, which stays as it is")
 
 
 def _sealed(store: Archive, run: Run, settings: SealSettings | None) -> SealRow | None:

@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import whence
 from whence.archive.proof import to_text
-from whence.errors import ProofError, UnknownNameError, UnsupportedError
+from whence.errors import ProofError, SelectionError, UnknownNameError, UnsupportedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -182,3 +184,80 @@ def test_what_is_inside_a_common_derivation_is_not_told_beside_it(
         assert not inside & {other.id for other in found.common}
     assert found.common
     assert found.left
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "spelling"),
+    [
+        ("", ("1.5", "2"), "f0x1.8p0;"),
+        ("string", ("1", "2"), "s1:1"),
+        ("string", ("2020-01-01", "2020-01-02"), "s10:2020-01-01"),
+        ("decimal(5,2)", ("1.50", "2"), "d1.5;"),
+        ("int", ("01", "__HIVE_DEFAULT_PARTITION__"), "i1;"),
+        ("timestamp", ("2020-01-01 00%3A00%3A00", "2020-01-02 00%3A00%3A00"), "t1577836800000000;"),
+    ],
+)
+def test_partitions_have_the_types_of_the_schema(
+    spark: Any, tmp_path: Path, engine: str, kind: str, values: tuple[str, ...], spelling: str
+) -> None:
+    """What their folders look like is no matter."""
+    for i, value in enumerate(values):
+        folder = tmp_path / "data" / f"k={value}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [i]}), folder / "part.parquet")
+    reader = spark.read.schema(f"id long, k {kind}") if kind else spark.read
+    frame = reader.parquet(str(tmp_path / "data")).where("id = 0")
+    assert all_well(captured(frame, tmp_path / "archive")) == f"i0;{spelling}"
+
+
+def test_types_of_users(spark: Any, tmp_path: Path, engine: str) -> None:
+    linalg = pytest.importorskip("pyspark.ml.linalg")
+    rows = [(1, linalg.Vectors.dense([1.0]))]
+    spark.createDataFrame(rows, ["id", "v"]).coalesce(1).write.parquet(str(tmp_path / "data"))
+    run = captured(spark.read.parquet(str(tmp_path / "data")).select("id"), tmp_path / "archive")
+    assert all_well(run).startswith("i1;r4:")
+
+
+def test_sources_of_one_name_in_runs_that_build_on_others(spark: Any, tmp_path: Path) -> None:
+    for name, parts in (("n1", 2), ("n2", 3)):
+        frame = spark.range(6).selectExpr("id", f"id % {parts} AS k").coalesce(1)
+        frame.write.parquet(str(tmp_path / name / "people"))
+    one, two = (spark.read.parquet(str(tmp_path / n / "people")) for n in ("n1", "n2"))
+    place = tmp_path / "archive"
+    first = captured(one.where("id < 5"), place, seal=False)
+    second = captured(first.output.groupBy("k").count(), place, seal=False)
+    other = two.withColumnRenamed("id", "k2")
+    third = captured(second.output.join(other, "k"), place, seal=False)
+    places = {found.name: found.location for found in third.sources() if found.kind == "source"}
+    assert list(places) == ["people"]
+    assert places["people"].endswith("n2/people")
+    assert set(third.trace()) == {"people", "people-2"}
+    assert len(third.trace()["people"]) == 4
+    assert len(third.impact("people", "id = 0")) == 1
+    assert len(third.impact("people-2", "id = 0")) == 2
+
+
+def a_key(path: Path) -> Path:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    text = Ed25519PrivateKey.generate().private_bytes(encoding, form, serialization.NoEncryption())
+    path.write_bytes(text)
+    return path
+
+
+def test_the_head_of_a_sealed_run_with_another_key(spark: Any, tmp_path: Path) -> None:
+    right, wrong = a_key(tmp_path / "right"), a_key(tmp_path / "wrong")
+    signed, plain = tmp_path / "signed", tmp_path / "plain"
+    run = captured(spark.range(3).groupBy().count(), signed, seal=False)
+    run.seal(key=right, progress=False)
+    (signed / "head.json").unlink()
+    with pytest.raises(SelectionError, match="with another key"):
+        run.seal(key=wrong, progress=False)
+    assert not (signed / "head.json").exists()
+    run.seal(key=right, progress=False)
+    assert run.archive.sealed.verify().ok
+    other = captured(spark.range(3).groupBy().count(), plain)
+    (plain / "head.json").unlink()
+    with pytest.raises(SelectionError, match="without a signature"):
+        other.seal(key=right, progress=False)
+    other.seal(progress=False)
+    assert other.archive.sealed.verify().ok

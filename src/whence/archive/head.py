@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.archive import layout, ledger, signing
+from whence.archive import layout, ledger, seal, signing
 from whence.archive.digests import canonical_json, digest
 from whence.archive.ledger import SealRow
 
@@ -48,22 +48,27 @@ def catalog_file(archive: Any) -> CatalogFile | None:
 def refresh_head(archive: Any, key: Any = None) -> None:
     """Let the head file name the last seal, also where another sealer comes between.
 
-    A head that names it stays as it is: what was done to the catalog since must still show. Without
-    the key, that of a signed seal is not written: one without a signature says nothing.
+    A head that names it stays as it is: what was done to the catalog since must still show. That
+    of a signed seal is not written without the key that signed it: it would say nothing.
     """
-    while _named(archive) != (last := archive.catalog.read(ledger.load_seals)[-1]).id:
-        if key is None and last.signature is not None:
+    own = None if key is None else signing.public_hex(key)
+    while True:
+        last = archive.catalog.read(ledger.load_seals)[-1]
+        signer = seal.from_row(last).sections["seal"]["signer"]
+        if _named(archive) == (last.id, signer) or own not in (None, signer):
             return
-        _write_head(archive, last, key)
+        if own is None and signer is not None:
+            return
+        _write_head(archive, last, None if signer is None else key)
 
 
 def _named(archive: Any) -> Any:
-    """The seal that the head file names, if it can be read."""
+    """The seal that the head file names and who signed it, if it can be read."""
     try:
         head = read_head(archive)
     except ValueError:
         return None
-    return None if head is None else head.get("seal")
+    return None if head is None else (head.get("seal"), head.get("signer"))
 
 
 def _write_head(archive: Any, row: SealRow, key: Any) -> None:

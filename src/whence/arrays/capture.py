@@ -21,7 +21,7 @@ from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, bare, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, mapped, tracked_in
 from whence.errors import ArrayError
 
 _arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
@@ -264,12 +264,11 @@ class Call(Session):
             label = f"{kind.__module__}.{kind.__name__}"
             self.foreign += ((node, f"{name} is a {label}, which is not followed"),)
             return value
-        if kind is list or kind is tuple:
-            return kind([self._admit(v, f"{name}[{i}]") for i, v in enumerate(value)])
-        if kind is dict:
-            return {k: self._admit(v, f"{name}[{k!r}]") for k, v in value.items()}
-        self.untracked += (name,)
-        return value
+        made = mapped(value, lambda item, where: self._admit(item, name + where))
+        if made is NotImplemented:
+            self.untracked += (name,)
+            return value
+        return made
 
     def hand_out(self, result: Any, path: str = "") -> Any:
         """Plain results in place of tracked ones; each gets its provenance."""
@@ -284,16 +283,10 @@ class Call(Session):
             data = bare(result) if result.scalar_ else result.data_
             self._answer(data, node, path)
             return data
-        if kind is list or (isinstance(result, tuple) and not hasattr(result, "_fields")):
-            return kind(self.hand_out(r, f"{path}[{i}]") for i, r in enumerate(result))
-        if isinstance(result, tuple):
-            fields = zip(result._fields, result, strict=True)  # type: ignore[attr-defined]
-            return kind(*(self.hand_out(r, f"{path}.{f}") for f, r in fields))
-        if kind is dict:
-            return {k: self.hand_out(v, f"{path}[{k!r}]") for k, v in result.items()}
         if kind is GeneratorType:
             return self._generated(result, path)
-        return self._plain_result(result, path)
+        made = mapped(result, lambda item, where: self.hand_out(item, path + where))
+        return self._plain_result(result, path) if made is NotImplemented else made
 
     def _generated(self, values: Any, path: str) -> Any:
         """What a generator gives, one by one; between two the caller may change its arrays."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator
+from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -255,6 +258,28 @@ def raw(value: Any) -> Any:
     if kind is slice:
         return slice(raw(value.start), raw(value.stop), raw(value.step))
     return value
+
+
+def mapped(value: Any, change: Callable[[Any, str], Any]) -> Any:
+    """A container of Python with other items; anything else gives NotImplemented.
+
+    `change` gets each item and where it is: `[0]`, `['a']`, `.x`.
+    """
+    if isinstance(value, dict):
+        made = copy(value)  # also what makes values of keys that are missing
+        made.update({key: change(item, f"[{key!r}]") for key, item in value.items()})
+        return made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, value, strict=True)
+        return type(value)(*(change(item, f".{name}") for name, item in fields))
+    if isinstance(value, tuple | list | deque):
+        items = (change(item, f"[{i}]") for i, item in enumerate(value))
+        if type(value) is deque:
+            return deque(items, value.maxlen)
+        return type(value)(items)
+    if type(value) is SimpleNamespace:
+        return SimpleNamespace(**{k: change(v, f".{k}") for k, v in vars(value).items()})
+    return NotImplemented
 
 
 def tracked_in(value: Any) -> list[TrackedArray]:

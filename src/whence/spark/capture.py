@@ -37,7 +37,6 @@ from whence.spark.references import referred, refers
 from whence.spark.refuse import refuse
 from whence.spark.sources import Found, Leaves, find_leaf, own_files
 from whence.spark.stored import Shelf, Stored, files_fingerprint
-from whence.spark.untold import is_suspect
 from whence.spark.usercode import find_code
 
 Mode = Literal["eager", "lazy", "auto"]
@@ -81,10 +80,9 @@ class Read:
         return ((op, self.nodes[op.id]) for op in ops.walk(self.operator))
 
 
-def read(gateway: Gateway, node: Plan, suspect: bool) -> Read:
-    """The plan of a normalised node, its sources named; `suspect` as for `plan_text`."""
-    text = plan_text(gateway.session, node, suspect)
-    operator = read_plan(text, (), str(node.schema().json()))
+def read(gateway: Gateway, node: Plan) -> Read:
+    """The plan of a normalised node, its sources named."""
+    operator = read_plan(plan_text(gateway.session, node), (), str(node.schema().json()))
     nodes = {op.id: part for op, part in align(gateway, operator, node)}
     found = {op.id: find_leaf(gateway, nodes[op.id]) for op in ops.sources(operator)}
     refuse(gateway, operator, nodes, found)
@@ -123,7 +121,6 @@ class Capture:
         gateway = self._gateway
         written = settle(gateway.session, gateway.analysed(frame))
         written.setAnalyzed()
-        self._suspect = is_suspect(gateway.session, written)
         node = normalise(gateway.session, written)
         node.setAnalyzed()
         self._steps: list[Captured] = []
@@ -145,7 +142,7 @@ class Capture:
         self._progress("reading the plan")
         pipeline: Operator | None = None
         while True:
-            plan = read(gateway, node, self._suspect)
+            plan = read(gateway, node)
             operator = plan.operator
             pipeline = pipeline or operator
             if mode == "auto" and self._is_small(plan.found):

@@ -81,10 +81,9 @@ def normalise(session: Any, jvm_plan: Any) -> Any:
     return _normalise(rules, jvm_plan)
 
 
-def plan_text(session: Any, jvm_plan: Any, suspect: bool = False) -> str:
+def plan_text(session: Any, jvm_plan: Any) -> str:
     """What `jvm_plan.toJSON()` gives, fetched in pieces, and what it does not tell.
 
-    `suspect` says that there may be more of that than the text shows (`untold.is_suspect`).
     A reply of more than one buffer waits 40 ms in the bridge (Nagle's algorithm meets delayed
     acknowledgement), whatever its size; pieces that fit a buffer do not.
     """
@@ -93,7 +92,7 @@ def plan_text(session: Any, jvm_plan: Any, suspect: bool = False) -> str:
     if '"projections":null' in text:
         jvm_plan = _listed(rules, jvm_plan)
         text = rules.json(jvm_plan)
-    return told(session, jvm_plan, text, suspect)
+    return told(jvm_plan, text)
 
 
 def _normalise(rules: "_Rules", plan: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
@@ -89,7 +91,7 @@ class SparkEngine:
             frame = self._session.range(start, start + bounds["rows"] * step, step)
             located = frame.selectExpr("id", f"(id - {start}L) div {step}L {LOCATOR}")
             return self._view("rows", located)
-        frame = self._gateway.frame(self._gateway.read_files(list(found.paths), stored))
+        frame = self._gateway.frame(self._gateway.read_files(list(found.paths), _as_sql(stored)))
         row = "_metadata.row_index"
         if len(stored.files) > 1:
             slot = str(stored.properties["slot"]).format(metadata="_metadata")
@@ -180,3 +182,22 @@ def _merkle_root(leaves: str) -> str:
     tree = f"aggregate(sequence(1, {CHUNK.bit_length() - 1}), {leaves}, (a, n) -> {level})[0]"
     count = f"unhex(lpad(hex(CAST(size({leaves}) AS BIGINT)), 16, '0'))"
     return f"unhex(sha2(concat(X'02', {count}, {tree}), 256))"
+
+
+def _as_sql(stored: Any) -> Any:
+    """A dataset with the SQL types of user-defined ones, which Spark does not look into."""
+    properties = dict(stored.properties)
+    if own := properties.get("stored"):
+        properties["stored"] = _without_own_types(own)
+    schema = json.dumps(_without_own_types(json.loads(stored.schema)))
+    return replace(stored, schema=schema, properties=properties)
+
+
+def _without_own_types(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return [_without_own_types(inner) for inner in kind]
+    if not isinstance(kind, dict):
+        return kind
+    if kind.get("type") == "udt":
+        return _without_own_types(kind["sqlType"])
+    return {name: _without_own_types(inner) for name, inner in kind.items()}

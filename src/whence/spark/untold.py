@@ -1,115 +1,127 @@
 """What the JSON of a plan does not tell of its expressions: Spark writes null where it cannot say.
 
-That are ways to take what there is no value for (`try_cast`, `try_add`), options (of `from_json`),
-lists of words (`LIKE ANY`), and the letter of an ESCAPE. Each is asked for with several calls to
-the JVM, and few plans have any, so it is first looked for in the plan's own text.
+That are ways to take what there is no value for (ANSI or not, `try_add`), options (of
+`from_json`), lists of words (`LIKE ANY`), the letter of an ESCAPE, and bytes. They are asked for
+where labels need them: in the operators that make nodes. Each takes some calls to the JVM.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
+
+from py4j.protocol import Py4JError
 
 from whence.plan.catalyst.nodes import is_tree
 from whence.spark.jvm.plans import Plans
 
-_SOUGHT = r"\btry_|ESCAPE '|\bilike\("
-_LENGTH = "spark.sql.debug.maxToStringFields"
-_MODES = ("evalMode", "evalContext")
-_ALWAYS = frozenset(("options", "patterns"))
-_HAVE = re.compile(r'\.(?:\w+ToStructs|StructsTo\w+|SchemaOf\w+|(?:Not)?Like(?:All|Any))"')
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_LABELLED = frozenset(("Join", "Aggregate", "Window", "Generate", "Project"))
 _Json = list[dict[str, Any]]
 
 
-def is_suspect(session: Any, plan: Any) -> bool:
-    """Whether a plan, as it was written, has a way of trying or an ESCAPE somewhere."""
-    jvm = session._jvm
-    conf = session._jsparkSession.sessionState().conf()
-    own = str(conf.getConfString(_LENGTH)) if conf.contains(_LENGTH) else None
-    conf.setConfString(_LENGTH, str(2**31 - 1))  # else long lists are cut off
+def told(plan: Any, text: str) -> str:
+    """The JSON of a plan with what it does not tell; as it is, if that cannot be found out."""
+    items: _Json = json.loads(text)
     try:
-        text = jvm.java.lang.StringBuilder().append(plan)
-    finally:
-        if own is None:
-            conf.unsetConf(_LENGTH)
-        else:
-            conf.setConfString(_LENGTH, own)
-    return bool(jvm.java.util.regex.Pattern.compile(_SOUGHT).matcher(text).find())
-
-
-def told(session: Any, plan: Any, text: str, suspect: bool) -> str:
-    """The JSON of a plan with what it does not tell."""
-    if not suspect and str(session.conf.get("spark.sql.ansi.enabled")).lower() == "false":
-        for name in _MODES:
-            text = text.replace(f'"{name}":null', f'"{name}":"LEGACY"')
-    if not suspect and not _HAVE.search(text):
+        return json.dumps(items) if _filled(items, plan) else text
+    except Py4JError:
         return text
-    items = json.loads(text)
-    _Lacks(frozenset(_SAID) if suspect else _ALWAYS).fill(items, plan)
-    return json.dumps(items)
 
 
-class _Lacks:
-    """Fills in the fields of some names that are null."""
-
-    def __init__(self, asked: frozenset[str]) -> None:
-        self._asked = asked
-
-    def fill(self, items: _Json, plan: Any) -> None:
-        """Ask a plan for what its JSON lacks; a loop, since plans may be deep."""
-        pending: list[tuple[_Json, int, Any]] = [(items, 0, plan)]
-        while pending:
-            items, place, node = pending.pop()
-            item = items[place]
-            names = [name for name in item if name not in ("class", "num-children")]
-            lacking = self._own(item)
-            for number, name in enumerate(names):
-                if name in lacking:
-                    item[name] = _SAID[name](node)
-                elif self._in(item[name]):
-                    pending += self._inside(item[name], node.productElement(number))
-            at = place + 1
-            for number in range(item["num-children"]):
-                end = _end(items, at)
-                if any(map(self._has, items[at:end])):
-                    pending.append((items, at, node.children().apply(number)))
-                at = end
-
-    def _has(self, item: dict[str, Any]) -> bool:
-        return bool(self._own(item)) or any(map(self._in, item.values()))
-
-    def _own(self, item: dict[str, Any]) -> list[str]:
-        """What a node lacks itself, if it is an expression."""
-        if not item["class"].startswith(_EXPRESSIONS):
-            return []
-        return [name for name in self._asked if name in item and item[name] is None]
-
-    def _in(self, value: Any) -> bool:
-        """Whether there are trees in a value that lack something."""
-        if is_tree(value):
-            return any(map(self._has, value))
-        return isinstance(value, list) and any(map(self._in, value))
-
-    def _inside(self, value: Any, found: Any) -> Iterator[tuple[_Json, int, Any]]:
-        """The trees in a value that lack something, beside what they are in the JVM."""
-        if is_tree(value):
-            yield value, 0, found
-            return
-        for number, inner in enumerate(value):
-            if self._in(inner):
-                yield from self._inside(inner, found.apply(number))
+def _filled(items: _Json, plan: Any) -> bool:
+    """Ask a plan for what its JSON lacks; whether it told. A loop, since plans may be deep."""
+    told_any = False
+    pending = [(_Tree(items, False), 0, plan)]
+    while pending:
+        tree, place, node = pending.pop()
+        if str(node.getClass().getName()) == "scala.Some":
+            node = node.get()
+        item = tree.items[place]
+        labelled = tree.labelled[place]
+        lacking = _own(item, labelled)
+        names = [name for name in item if name not in ("class", "num-children")]
+        for number, name in enumerate(names):
+            if name in lacking:
+                item[name] = _SAID[name](node)
+                told_any = told_any or item[name] is not None
+            elif _lacks(item[name], labelled):
+                pending += _inside(item[name], node.productElement(number), labelled)
+        pending += tree.below(place, node)
+    return told_any
 
 
-def _end(items: _Json, place: int) -> int:
-    """Where the tree that begins at a place ends; a tree is a list in pre-order."""
-    open_ = 1
-    while open_:
-        open_ += items[place]["num-children"] - 1
-        place += 1
-    return place
+class _Tree:
+    """A tree in pre-order, and which parts of it lack something."""
+
+    def __init__(self, items: _Json, labelled: bool) -> None:
+        self.items = items
+        self.labelled = [_is_labelled(item, labelled) for item in items]
+        wants = (_has(item, own) for item, own in zip(items, self.labelled, strict=True))
+        self._before = list(accumulate(wants, initial=0))
+
+    @property
+    def lacks(self) -> bool:
+        """Whether any of its nodes lacks something."""
+        return self._before[-1] > 0
+
+    def below(self, place: int, node: Any) -> Iterator[tuple[_Tree, int, Any]]:
+        """The children of a node in which something is lacking."""
+        at = place + 1
+        for number in range(self.items[place]["num-children"]):
+            end = self._end(at)
+            if self._before[end] > self._before[at]:
+                yield self, at, node.children().apply(number)
+            at = end
+
+    def _end(self, place: int) -> int:
+        """Where the part that begins at a place ends."""
+        left = 1
+        while left:
+            left += self.items[place]["num-children"] - 1
+            place += 1
+        return place
+
+
+def _is_labelled(item: dict[str, Any], inside: bool) -> bool:
+    """Whether a node is an operator that has a label, or in an expression of one."""
+    name = str(item["class"])
+    return inside if name.startswith(_EXPRESSIONS) else name.rsplit(".", 1)[-1] in _LABELLED
+
+
+def _own(item: dict[str, Any], labelled: bool) -> list[str]:
+    """What an expression lacks itself."""
+    if not item["class"].startswith(_EXPRESSIONS):
+        return []
+    if item["class"].endswith(".Literal"):
+        is_bytes = item.get("dataType") == "binary" and item.get("value") is not None
+        return ["value"] if is_bytes else []
+    if not labelled:
+        return []
+    return [name for name in _ASKED if name in item and item[name] is None]
+
+
+def _has(item: dict[str, Any], labelled: bool) -> bool:
+    return bool(_own(item, labelled)) or any(_lacks(v, labelled) for v in item.values())
+
+
+def _lacks(value: Any, labelled: bool) -> bool:
+    """Whether there are trees in a value that lack something."""
+    if is_tree(value):
+        return _Tree(value, labelled).lacks
+    return isinstance(value, list) and any(_lacks(inner, labelled) for inner in value)
+
+
+def _inside(value: Any, found: Any, labelled: bool) -> Iterator[tuple[_Tree, int, Any]]:
+    """The trees in a value that lack something, beside what they are in the JVM."""
+    if is_tree(value):
+        yield _Tree(value, labelled), 0, found
+        return
+    for number, inner in enumerate(value):
+        if _lacks(inner, labelled):
+            yield from _inside(inner, found.apply(number), labelled)
 
 
 def _mode(mode: Any) -> str | None:
@@ -132,11 +144,17 @@ def _escape(node: Any) -> str | None:
     return None if found == "\\" else found
 
 
+def _bytes(node: Any) -> str:
+    return bytes(node.value()).hex().upper()
+
+
 _SAID: dict[str, Callable[[Any], str | None]] = {
     "evalMode": lambda node: _mode(node.evalMode()),
     "evalContext": lambda node: _mode(node.evalContext().evalMode()),
     "options": _options,
     "patterns": _patterns,
     "escapeChar": _escape,
+    "value": _bytes,
 }
-"""Fields that Spark leaves null in JSON, and how they are asked for."""
+"""Fields that Spark does not write into JSON, and how they are asked for."""
+_ASKED = tuple(name for name in _SAID if name != "value")

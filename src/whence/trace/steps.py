@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,18 +69,28 @@ def names_in(run: Run) -> dict[str, str]:
 
 
 def names_behind(archive: Archive, run: Run) -> dict[str, str]:
-    """The same for all runs that one builds on; what it says itself counts first."""
+    """The same for all runs that one builds on, no name twice; its own come first."""
     found: dict[str, str] = {}
     pending, seen = [run], {run.id}
     while pending:
         run = pending.pop(0)
-        found = names_in(run) | found
+        for dataset_id, name in names_in(run).items():
+            if dataset_id not in found:
+                found[dataset_id] = _unlike(name, found.values())
         read = dict.fromkeys(i for step in run.steps for i in step.inputs)
         for dataset in archive.datasets(read):
             producer = archive.producer(dataset.id) if dataset.kind == "output" else None
             if producer is not None and producer[0].id not in seen:
                 seen.add(producer[0].id)
                 pending.append(producer[0])
+    return found
+
+
+def _unlike(name: str, others: Collection[str]) -> str:
+    """A name that no other has."""
+    found, number = name, 2
+    while found in others:
+        found, number = f"{name}-{number}", number + 1
     return found
 
 

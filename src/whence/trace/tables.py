@@ -80,10 +80,37 @@ def renamed(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
 def _options(dataset: Dataset) -> str:
     options = f"filename = '{FILE}', file_row_number = true, union_by_name = true"
     if dataset.properties.get("partitions"):
-        options += ", hive_partitioning = true"
+        options += f", hive_partitioning = true{_partition_types(dataset)}"
     if dataset.kind == "source" and '"binary"' not in dataset.schema:
         options += ", binary_as_string = true"  # text that a file does not call so
     return options
+
+
+def _partition_types(dataset: Dataset) -> str:
+    """The types of partition columns as Spark has them; DuckDB would guess from the folders."""
+    kinds = {field["name"]: field["type"] for field in json.loads(dataset.schema)["fields"]}
+    typed = {name: str(kinds.get(name)) for name in dataset.properties["partitions"]}
+    listed = [
+        f"{quoted(name)}: {text(_PARTITIONS.get(kind, kind))}"
+        for name, kind in typed.items()
+        if kind in _PARTITIONS or kind.startswith("decimal")
+    ]
+    return f", hive_types = {{{', '.join(listed)}}}" if listed else ""
+
+
+_PARTITIONS = {
+    "string": "VARCHAR",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+}
 
 
 def _spill_folder() -> str:

@@ -77,6 +77,8 @@ def histogram(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if bound["density"]:
             counted.append(all_cells(operand, counts.shape))
     counted += [all_cells(t, counts.shape, False) for t in tracked_in(array)]
+    if np.ndim(raw(bins)):  # differences of a running sum, in which a NaN stays
+        counted += [all_cells(t, counts.shape, False) for t in tracked_in(bound["weights"])]
     counted += [all_cells(t, counts.shape, False) for t in tracked_in([bins, bound["range"]])]
     ladder = _ladder_edges(session, array, bins, bound["range"], edges_out)
     counting = tracked_in(array if isinstance(bins, str) else bins)

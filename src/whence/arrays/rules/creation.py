@@ -30,6 +30,7 @@ from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 current: ContextVar[Session | None] = ContextVar("whence_arrays_session", default=None)
 
+_ARRAYS = (TrackedArray, np.ndarray, np.generic)
 _lock = threading.Lock()
 _running = 0
 _own_class = type(np)
@@ -39,7 +40,8 @@ _CHECKING = ("asarray_chkfinite", "require")
 _BLANK = ("zeros", "ones", "empty", "full")
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 _original: dict[str, Callable[..., Any]] = {
-    name: getattr(np, name) for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange")
+    name: getattr(np, name)
+    for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange", "isscalar")
 }
 
 
@@ -59,6 +61,8 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         if args and type(args[0]) is Flat:
             args = (args[0].copy(), *args[1:])
+        if args and _wraps(args[0]):
+            args = (args[0].__array__(), *args[1:])
         if args and _in_frames():
             args = (_taken_out(args[0]), *args[1:])
         if args and type(args[0]) is TrackedArray:
@@ -68,6 +72,11 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return convert
+
+
+def _wraps(value: Any) -> bool:
+    """Whether a value is no array and gives one: of a tracked one NumPy would say it is none."""
+    return hasattr(type(value), "__array__") and not isinstance(value, _ARRAYS)
 
 
 def _in_frames() -> bool:
@@ -161,6 +170,18 @@ def _ranging(original: Callable[..., Any]) -> Callable[..., Any]:
     return arange
 
 
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.isscalar` of a tracked number says what it says of a number."""
+
+    @wraps(original)
+    def isscalar(element: Any) -> bool:
+        if type(element) is TrackedArray:
+            return bool(element.scalar_)
+        return bool(original(element))
+
+    return isscalar
+
+
 def _names(caller: FrameType, function: Callable[..., Any]) -> bool:
     """Whether the caller's code names a function.
 
@@ -207,7 +228,8 @@ for _name in (*_CONVERTING, *_CHECKING):
     setattr(_Followed, _name, _attribute(_name, _converting(_original[_name])))
 for _name in (*_BLANK, *_LIKE):
     setattr(_Followed, _name, _attribute(_name, _blank(_original[_name])))
-_Followed.arange = _attribute("arange", _ranging(_original["arange"]))  # type: ignore[attr-defined]
+for _name, _wrapped in (("arange", _ranging), ("isscalar", _asking)):
+    setattr(_Followed, _name, _attribute(_name, _wrapped(_original[_name])))
 
 
 def enter(session: Session) -> Token[Session | None]:

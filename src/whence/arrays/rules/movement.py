@@ -104,7 +104,13 @@ def in_order(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
 def shared_out(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     """As `moved`, for functions that cut or repeat an array to a size: shares are rounded."""
     session.narrow(Reach.BETWEEN)
-    return moved(session, func, args, kwargs)
+    made = moved(session, func, args, kwargs)
+    if isinstance(made, list):  # Python's own list tells how many parts there are
+        sections = bind(func, args, kwargs)["indices_or_sections"]
+        look = session.branch_on if np.ndim(sections) == 0 else session.look_at_shape
+        for node in session.deciding:
+            look(node)
+    return made
 
 
 # movements whose selectors say how many cells there are

@@ -82,7 +82,9 @@ _NON_DETERMINISTIC = classes(
 _SETTINGS: dict[str, Any] = {
     "ignoreNulls": False,
     "reverse": False,
-    "reverseOpt": False,
+    "reverseOpt": None,
+    "legacySizeOfNull": False,
+    "dataType": None,
     "failOnError": True,
     "ansiEnabled": True,
     "relativeSD": 0.05,
@@ -185,7 +187,17 @@ class Writer:
         special = _SPECIAL.get(name)
         if special:
             return special(self, node)
-        return f"{_called(node)}({self._arguments(node)})", _ATOM
+        return f"{self._called(node)}({self._arguments(node)})", _ATOM
+
+    def _called(self, function: Node) -> str:
+        """What people call a function, in the way in which it is tried.
+
+        In labels user code has no name: its digest stands beside them.
+        """
+        if self.is_label and function.name in ("PythonUDF", "PythonUDAF"):
+            return "udf"
+        name = function_name(function)
+        return f"try_{name}" if _mode(function) == "TRY" else name
 
     def _arguments(self, function: Node) -> str:
         """What a function is given; in labels, settings too that are no arguments."""
@@ -199,7 +211,7 @@ class Writer:
             return self._write(node.children[0])
         function = node.children[0]
         distinct = "DISTINCT " if node.fields.get("isDistinct") else ""
-        text = f"{_called(function)}({distinct}{self._arguments(function)})"
+        text = f"{self._called(function)}({distinct}{self._arguments(function)})"
         if len(node.children) > 1:
             text += f" FILTER (WHERE {self.text(node.children[1])})"
         return text, _ATOM
@@ -212,10 +224,9 @@ def _settings(function: Node) -> list[str]:
         for name, usual in _SETTINGS.items()
         if (value := function.fields.get(name)) is not None and value != usual
     }
-    if function.name in _USER_CODE:
-        found["dataType"] = function.fields.get("dataType")
-        if (kind := function.fields.get("evalType")) not in _BY_ROW:
-            found["evalType"] = kind
+    kind = function.fields.get("evalType")
+    if function.name in _USER_CODE and kind not in _BY_ROW:
+        found["evalType"] = kind
     return [f"{name} => {_setting(value)}" for name, value in found.items()]
 
 
@@ -229,12 +240,6 @@ def _mode(node: Node) -> str | None:
     """How an expression takes what it has no value for, if that is told: TRY or LEGACY."""
     found = node.fields.get("evalMode") or node.fields.get("evalContext")
     return found if isinstance(found, str) else None
-
-
-def _called(function: Node) -> str:
-    """What people call a function, in the way in which it is tried."""
-    name = function_name(function)
-    return f"try_{name}" if _mode(function) == "TRY" else name
 
 
 def deterministic(node: Node) -> bool:
@@ -276,8 +281,14 @@ def _literal(writer: Writer, node: Node) -> tuple[str, int]:
             return _interval(value, data_type), _ATOM
         case "boolean":
             return value.upper(), _ATOM
+        case "binary":
+            return ("X'…'" if value.startswith("[B@") else f"X'{value}'"), _ATOM
         case _:
-            return value, 9 if value.startswith("-") else _ATOM
+            suffix = _SUFFIXES.get(str(data_type), "") if writer.is_label else ""
+            return value + suffix, 9 if value.startswith("-") else _ATOM
+
+
+_SUFFIXES = {"byte": "Y", "short": "S", "long": "L", "float": "F", "double": "D"}
 
 
 _UNITS = {"year": 12, "month": 1}
@@ -302,7 +313,7 @@ def _cast(writer: Writer, node: Node) -> tuple[str, int]:
     source = types.infer(child, writer.attributes.types)
     if source == target:
         return writer._write(child)
-    if types.widens(source, target) and (not writer.is_label or types.keeps(source, target)):
+    if types.widens(source, target) and not writer.is_label:
         return writer._write(child)
     mode = _mode(node)
     word = "TRY_CAST" if mode == "TRY" else "CAST"

@@ -1,0 +1,120 @@
+"""Containers of Python around tracked arrays, and how many pieces there are of one."""
+
+import collections
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import whence.arrays as wa
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+X = np.array([1.0, 2, 9, 3, 8, 4])
+
+
+@pytest.mark.parametrize(
+    ("given", "take"),
+    [
+        (collections.OrderedDict(a=X, b=1), lambda d: d["a"]),
+        (collections.defaultdict(list, {"a": X}), lambda d: d["a"]),
+        (SimpleNamespace(a=X), lambda d: d.a),
+        (Pair(X, 2), lambda d: d.one),
+        (collections.deque([1, X]), lambda d: d.pop()),
+        ({"a": [Pair(1, X)]}, lambda d: d["a"][0].other),
+    ],
+)
+def test_arrays_in_containers_are_inputs(given: Any, take: Any) -> None:
+    double = wa.track(lambda d: take(d) * 2)
+    assert np.array_equal(double(given), X * 2)
+    (name,) = double.last.inputs
+    assert double.last.untracked == ()
+    assert [list(found) for found in double.last.backward(3)[name]] == [[3]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda v: collections.OrderedDict(a=v * 2),
+        lambda v: collections.defaultdict(list, {"a": v * 2}),
+        lambda v: collections.deque([v * 2], maxlen=3),
+        lambda v: SimpleNamespace(a=v * 2),
+        lambda v: Pair(v * 2, [v[0]]),
+    ],
+)
+def test_containers_come_back_as_they_are(make: Any) -> None:
+    plain, found = make(X), wa.track(make)(X)
+    assert type(found) is type(plain)
+    assert getattr(found, "maxlen", None) == getattr(plain, "maxlen", None)
+    inside = vars(found) if isinstance(found, SimpleNamespace) else found
+    value = inside["a"] if isinstance(inside, dict) else inside[0]
+    assert type(value) is np.ndarray
+    assert wa.provenance(value).grade == "exact"
+
+
+def test_how_many_pieces_there_are() -> None:
+    """Whether a value was given or a list of positions, whoever counts the pieces looks at it."""
+
+    def at_gaps(t: Any) -> Any:
+        return len(np.split(np.arange(6.0), np.flatnonzero(np.diff(t) > 3) + 1))
+
+    def by_number(t: Any) -> Any:
+        return np.zeros(len(np.array_split(np.arange(6.0), (t > 5).sum() + 1)))
+
+    def made_of_each(t: Any) -> Any:
+        return np.array([1.0 for _ in np.split(t, np.flatnonzero(t > 5))])
+
+    for function in (at_gaps, by_number, made_of_each):
+        tracked = wa.track(function)
+        tracked(X)
+        (rows,) = tracked.last.backward(..., "influencing")["t"]
+        assert sorted(set(rows)) == list(range(6)), function.__name__
+
+
+def test_pieces_of_a_number_that_is_written_are_no_branch() -> None:
+    tracked = wa.track(lambda x: len(np.split(x, [2, 4])))
+    assert tracked(X) == 3
+    assert not any(len(rows) for rows in tracked.last.backward(..., "influencing")["x"])
+
+
+def test_a_view_is_not_learned_of_a_program_that_counts_pieces() -> None:
+    def program(x: Any) -> Any:
+        pieces = np.split(x, np.flatnonzero(np.diff(x) > 3) + 1)
+        return x * len(pieces) if len(pieces) < 3 else x[::-1]
+
+    seen = wa.track(views=wa.Views(recheck=10**9))(program)
+    for values in ([1.0, 2, 9, 3, 8, 4], [1.0, 2, 9, 3, 8, 5], [1.0, 2, 3, 4, 5, 6]):
+        seen(np.array(values))
+    assert [list(found) for found in seen.last.backward(0)["x"]] == [[0]]
+
+
+def test_a_number_is_a_scalar() -> None:
+    def pair(x: Any) -> Any:
+        return [np.isscalar(x[0]), np.isscalar(x), np.isscalar(2), np.isscalar(x.max())]
+
+    assert wa.track(pair)(X) == pair(X)
+
+
+def test_an_object_that_gives_a_tracked_array() -> None:
+    class Signal:
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self.values
+
+    double = wa.track(lambda x: np.asarray(Signal(x)) * 2)
+    assert np.array_equal(double(X), X * 2)
+    assert [list(found) for found in double.last.backward(3)["x"]] == [[3]]
+
+
+def test_weights_that_stay_in_a_running_sum() -> None:
+    counted = wa.track(lambda x, w: np.histogram(x, bins=[0, 1, 2, 3], weights=w)[0])
+    counted(np.array([0.5, 1.5, 2.5]), np.array([np.nan, 2, 3]))
+    (rows,) = counted.last.backward(1, "influencing")["w"]
+    assert 0 in rows
