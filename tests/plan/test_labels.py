@@ -151,11 +151,11 @@ def test_settings_of_functions_count() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "shown", "labelled"),
     [
-        ("integer", "long", "v", "v"),
-        ("integer", "double", "v", "v"),
-        ("float", "double", "v", "v"),
-        ("long", "decimal(20,0)", "v", "v"),
-        ("decimal(10,2)", "decimal(12,3)", "v", "v"),
+        ("integer", "long", "v", "CAST(v AS bigint)"),
+        ("integer", "double", "v", "CAST(v AS double)"),
+        ("float", "double", "v", "CAST(v AS double)"),
+        ("long", "decimal(20,0)", "v", "CAST(v AS decimal(20,0))"),
+        ("decimal(10,2)", "decimal(12,3)", "v", "CAST(v AS decimal(12,3))"),
         ("long", "double", "v", "CAST(v AS double)"),
         ("integer", "float", "v", "CAST(v AS float)"),
         ("decimal(10,2)", "double", "v", "CAST(v AS double)"),
@@ -164,7 +164,7 @@ def test_settings_of_functions_count() -> None:
         ("double", "long", *["CAST(v AS bigint)"] * 2),
     ],
 )
-def test_casts_that_may_change_a_number_count(
+def test_casts_count_even_those_that_people_are_not_shown(
     old: str, new: str, shown: str, labelled: str
 ) -> None:
     reference = Node("AttributeReference", {"name": "v", "dataType": old, "exprId": {"id": 2}}, ())

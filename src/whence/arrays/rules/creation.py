@@ -61,10 +61,10 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         if args and type(args[0]) is Flat:
             args = (args[0].copy(), *args[1:])
-        if args and _wraps(args[0]):
-            args = (args[0].__array__(), *args[1:])
         if args and _in_frames():
             args = (_taken_out(args[0]), *args[1:])
+        elif args and _wraps(args[0]) and type(given := args[0].__array__()) is TrackedArray:
+            args = (given, *args[1:])
         if args and type(args[0]) is TrackedArray:
             return _same_cells(original, args, kwargs)
         if args and type(args[0]) in (list, tuple) and tracked_in(args[0]):
