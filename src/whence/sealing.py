@@ -98,7 +98,8 @@ def seal_run(
     store = tables.archive
     private = None if key is None else load_key(key)
     for earlier in _builds_on(store, run):
-        seal_run(tables, engine, earlier, settings, key, progress)
+        if _sealed(store, earlier, settings) is None:
+            seal_run(tables, engine, earlier, settings, key, progress)
     if (known := _sealed(store, run, settings)) is not None:
         found = from_row(known)
         _check_key(found, run, private)

@@ -118,3 +118,30 @@ def test_weights_that_stay_in_a_running_sum() -> None:
     counted(np.array([0.5, 1.5, 2.5]), np.array([np.nan, 2, 3]))
     (rows,) = counted.last.backward(1, "influencing")["w"]
     assert 0 in rows
+
+
+class Stack(list[Any]):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+
+def test_containers_that_are_made_in_ways_of_their_own() -> None:
+    def pushed(x: Any, limit: int) -> Any:
+        made = Stack(limit)
+        made.append(x * 2)
+        return made
+
+    found = wa.track(pushed)(X, 3)
+    assert type(found) is Stack
+    assert found.limit == 3
+    assert wa.provenance(found[0]).grade == "exact"
+    stack = Stack(2)
+    stack.append(X)
+    assert np.array_equal(wa.track(lambda s: s[0] * s.limit)(stack), X * 2)
+
+
+def test_what_holds_no_arrays_is_the_callers_own() -> None:
+    """A function may put there what its caller waits for."""
+    seen: collections.deque[int] = collections.deque()
+    wa.track(lambda x, log: log.append(len(x)) or x)(X, seen)
+    assert list(seen) == [6]

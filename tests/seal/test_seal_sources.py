@@ -261,3 +261,13 @@ def test_the_head_of_a_sealed_run_with_another_key(spark: Any, tmp_path: Path) -
         other.seal(key=right, progress=False)
     other.seal(progress=False)
     assert other.archive.sealed.verify().ok
+
+
+def test_a_signed_seal_over_a_run_that_builds_on_an_unsigned_one(
+    spark: Any, tmp_path: Path
+) -> None:
+    key = a_key(tmp_path / "key")
+    first = captured(spark.range(3).selectExpr("id", "id % 2 AS k"), tmp_path / "archive")
+    second = captured(first.output.groupBy("k").count(), tmp_path / "archive", seal=False)
+    second.seal(key=key, progress=False)
+    assert second.archive.sealed.verify().ok
