@@ -18,7 +18,7 @@ from whence.plan.catalyst.nodes import is_tree
 from whence.spark.jvm.plans import Plans
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
-_LABELLED = frozenset(("Join", "Aggregate", "Window", "Generate", "Project"))
+_LABELLED = frozenset(("Join", "Aggregate", "Window", "Generate"))
 _Json = list[dict[str, Any]]
 
 
@@ -37,8 +37,6 @@ def _filled(items: _Json, plan: Any) -> bool:
     pending = [(_Tree(items, False), 0, plan)]
     while pending:
         tree, place, node = pending.pop()
-        if str(node.getClass().getName()) == "scala.Some":
-            node = node.get()
         item = tree.items[place]
         labelled = tree.labelled[place]
         lacking = _own(item, labelled)
@@ -88,7 +86,13 @@ class _Tree:
 def _is_labelled(item: dict[str, Any], inside: bool) -> bool:
     """Whether a node is an operator that has a label, or in an expression of one."""
     name = str(item["class"])
-    return inside if name.startswith(_EXPRESSIONS) else name.rsplit(".", 1)[-1] in _LABELLED
+    if name.startswith(_EXPRESSIONS):
+        return inside
+    name = name.rsplit(".", 1)[-1]
+    if name == "Project":  # it makes nodes if it calls user code or has subqueries
+        text = json.dumps(item.get("projectList"))
+        return 'UDF"' in text or '"plan": [' in text
+    return name in _LABELLED
 
 
 def _own(item: dict[str, Any], labelled: bool) -> list[str]:
@@ -117,7 +121,8 @@ def _lacks(value: Any, labelled: bool) -> bool:
 def _inside(value: Any, found: Any, labelled: bool) -> Iterator[tuple[_Tree, int, Any]]:
     """The trees in a value that lack something, beside what they are in the JVM."""
     if is_tree(value):
-        yield _Tree(value, labelled), 0, found
+        optional = str(found.getClass().getName()) == "scala.Some"
+        yield _Tree(value, labelled), 0, found.get() if optional else found
         return
     for number, inner in enumerate(value):
         if _lacks(inner, labelled):
