@@ -144,6 +144,21 @@ def test_ansi_is_that_of_the_expression(spark: Any) -> None:
     assert not set(again) & set(off)
 
 
+def test_operators_that_call_user_code_tell_all_of_their_expressions(spark: Any) -> None:
+    """They make nodes, which selections and filters do not by themselves."""
+    frame, yes = spark.sql(ROWS), F.udf(lambda x: True, "boolean")
+    for one, other in (("int(s) > 0", "try_cast(s AS int) > 0"), OTHERS_OF_WORDS):
+        for use in (
+            lambda text: frame.where(F.expr(text) & yes("id")),
+            lambda text: frame.select(yes(F.expr(text))),
+            lambda text: frame.orderBy(yes("id"), F.expr(text)),
+        ):
+            assert labels_of(spark, use(one)) != labels_of(spark, use(other))
+
+
+OTHERS_OF_WORDS = ("s LIKE ANY ('1', '2')", "s LIKE ANY ('1', '3')")
+
+
 def test_functions_have_no_names_in_labels(spark: Any) -> None:
     frame = spark.sql(ROWS)
     one, other = (F.udf(lambda x: x, "long"), F.udf(lambda x: x, "long"))

@@ -79,6 +79,8 @@ def _described(operator: Operator) -> list[Any]:
             return [_text(generator), outer]
         case ops.Filter(predicate=predicate):
             return [_text(predicate)]
+        case ops.Sort(order=order):
+            return [key.label for key in order]
         case ops.Project(projections=projections):
             return [
                 _text(p) for p in projections if "PythonUDF" in p.functions or operator.subqueries

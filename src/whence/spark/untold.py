@@ -88,11 +88,13 @@ def _is_labelled(item: dict[str, Any], inside: bool) -> bool:
     name = str(item["class"])
     if name.startswith(_EXPRESSIONS):
         return inside
-    name = name.rsplit(".", 1)[-1]
-    if name == "Project":  # it makes nodes if it calls user code or has subqueries
-        text = json.dumps(item.get("projectList"))
-        return 'UDF"' in text or '"plan": [' in text
-    return name in _LABELLED
+    return name.rsplit(".", 1)[-1] in _LABELLED or _calls(item)
+
+
+def _calls(item: dict[str, Any]) -> bool:
+    """Whether an operator calls user code or has subqueries, so that it makes nodes."""
+    text = json.dumps(item)
+    return 'UDF"' in text or '"plan": [' in text
 
 
 def _own(item: dict[str, Any], labelled: bool) -> list[str]:

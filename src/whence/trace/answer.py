@@ -27,7 +27,7 @@ from whence.trace.rows import (
     output_rows,
     role_sql,
 )
-from whence.trace.steps import StepView
+from whence.trace.steps import StepView, unlike
 from whence.trace.tables import Tables, text
 
 
@@ -305,10 +305,7 @@ def _names(datasets: Mapping[str, Dataset]) -> dict[str, str]:
     """A name for each dataset, unlike all others."""
     taken: dict[str, str] = {}
     for dataset_id, dataset in datasets.items():
-        name, number = dataset.name, 2
-        while name in taken.values():
-            name, number = f"{dataset.name}-{number}", number + 1
-        taken[dataset_id] = name
+        taken[dataset_id] = unlike(dataset.name, taken.values())
     return taken
 
 

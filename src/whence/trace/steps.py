@@ -76,7 +76,7 @@ def names_behind(archive: Archive, run: Run) -> dict[str, str]:
         run = pending.pop(0)
         for dataset_id, name in names_in(run).items():
             if dataset_id not in found:
-                found[dataset_id] = _unlike(name, found.values())
+                found[dataset_id] = unlike(name, found.values())
         read = dict.fromkeys(i for step in run.steps for i in step.inputs)
         for dataset in archive.datasets(read):
             producer = archive.producer(dataset.id) if dataset.kind == "output" else None
@@ -86,7 +86,7 @@ def names_behind(archive: Archive, run: Run) -> dict[str, str]:
     return found
 
 
-def _unlike(name: str, others: Collection[str]) -> str:
+def unlike(name: str, others: Collection[str]) -> str:
     """A name that no other has."""
     found, number = name, 2
     while found in others:
