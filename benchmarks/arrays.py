@@ -206,18 +206,23 @@ def _compression_row(name: str, listed: Pairs, budget: float) -> dict[str, Any]:
 def alternate(
     plain: Callable[[], Any], other: Callable[[], Any], budget: float = 0.4
 ) -> tuple[float, float, float]:
-    """Median seconds of two functions run in turn, and the median of the ratios of each turn."""
-    times: tuple[list[float], list[float]] = ([], [])
+    """Median seconds of two functions run in turn, and the median of the ratios of each turn.
+
+    They take turns in going first: who goes second finds the caches full of the other's results.
+    """
+    turn: list[tuple[list[float], Callable[[], Any]]] = [([], plain), ([], other)]
+    times = turn[0][0], turn[1][0]
     begun = time.perf_counter()
     gc.collect()
     gc.disable()
     try:
         while len(times[0]) < 5 or (time.perf_counter() - begun < budget and len(times[0]) < 301):
-            for kept, work in zip(times, (plain, other), strict=True):
+            for kept, work in turn:
                 start = time.perf_counter()
                 result = work()
                 kept.append(time.perf_counter() - start)
                 del result
+            turn.reverse()
     finally:
         gc.enable()
     ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
