@@ -20,11 +20,11 @@ from whence.arrays.graph import KEPT, Edge, Input, Node, leaves
 from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
-from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, bare, mapped, tracked_in
+from whence.arrays.session import NO_KEYS, NONE, Session
+from whence.arrays.tracked import TrackedArray, bare, mapped, new, tracked_in
 from whence.errors import ArrayError
 
-_arrays: dict[int, tuple[weakref.ref[Array], Provenance]] = {}
+_arrays: dict[int, Kept] = {}
 _scalars: OrderedDict[int, tuple[Any, Provenance]] = OrderedDict()
 _SCALARS_KEPT = 4096
 _prompt: list[weakref.ref[Session]] = []
@@ -83,8 +83,8 @@ def provenance(result: Any) -> Provenance:
         return Provenance(node, found, "array")
     if isinstance(result, np.ndarray):
         known = _arrays.get(id(result))
-        if known is not None and known[0]() is result:
-            return known[1]
+        if known is not None and known() is result:
+            return known.found
     else:
         kept = _scalars.get(id(result))
         if kept is not None and kept[0] is result:
@@ -102,11 +102,24 @@ def only(answers: Iterable[Provenance]) -> Provenance | tuple[Provenance, ...]:
     return listed[0] if len(listed) == 1 else listed
 
 
+class Kept(weakref.ref[Array]):
+    """An array that was handed out, and its answer."""
+
+    __slots__ = ("found", "key")
+    found: Provenance
+    key: int
+
+
+def _forget(kept: Kept) -> None:
+    del _arrays[kept.key]
+
+
 def remember(result: Any, found: Provenance) -> None:
     """Let `provenance(result)` find its answer as long as the array lives."""
     if isinstance(result, np.ndarray):
-        key = id(result)
-        _arrays[key] = weakref.ref(result, partial(_arrays.pop, key)), found
+        kept = Kept(result, _forget)
+        kept.found, kept.key = found, id(result)
+        _arrays[kept.key] = kept
     elif isinstance(result, np.generic) and not isinstance(result, np.bool_):
         _scalars[id(result)] = (result, found)
         if len(_scalars) > _SCALARS_KEPT:
@@ -145,14 +158,8 @@ class TrackedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function gives; `provenance` of it tells where its cells come from."""
         session = creation.current.get()
-        if session is not None and session.frames:  # the columns of a frame are followed already
-            from whence.arrays.frames.column import unwrapped
-
-            session.packages |= self._packages
-            return self.function(*unwrapped(args), **unwrapped(kwargs))
-        if session is not None:  # part of a larger tracked call, whose arrays it may reach
-            session.packages |= self._packages
-            return self.function(*args, **kwargs)
+        if session is not None:
+            return self._within(session, args, kwargs)
         for value in args:
             kind = type(value)
             if kind is TrackedArray or (kind in _NESTING and tracked_in(value)):
@@ -163,12 +170,22 @@ class TrackedFunction:
             return self.views.call(self, args, kwargs)
         return self.run(args, kwargs)[0]
 
+    def _within(self, session: Session, args: Any, kwargs: Any) -> Any:
+        """Part of a larger tracked call, whose arrays it may reach."""
+        session.packages |= self._packages
+        if session.frames:  # the columns of a frame are followed already
+            from whence.arrays.frames.column import unwrapped
+
+            return self.function(*unwrapped(args), **unwrapped(kwargs))
+        return self.function(*args, **kwargs)
+
     def run(self, args: Any, kwargs: Any) -> tuple[Any, Call]:
         """Call with tracking; gives the result and what was recorded."""
-        call = Call(self)
+        call = new(Call)
+        call.function, call.packages, call.args = self, self._packages, args
         own_args = call.admit(args)
         own_kwargs = call.admit_named(kwargs) if kwargs else kwargs
-        if len(call.inputs) > 1:
+        if len(call.shapes) > 1:
             call.link_inputs(own_args, own_kwargs)
         token = creation.enter(call)
         try:
@@ -200,28 +217,37 @@ class Call(Session):
     It knows its inputs as they were given, not the tracked arrays, which know the call.
     """
 
+    function: TrackedFunction
+    args: tuple[Any, ...]
+    shapes: dict[str, Shape]
+    answers: dict[str, Provenance]
+    inner: dict[str, Array] = NO_KEYS
+    results: list[Any] = NONE
     foreign: tuple[tuple[Node, str], ...] = ()
     untracked: tuple[str, ...] = ()
 
-    def __init__(self, function: TrackedFunction) -> None:
-        self.function, self.packages = function, function._packages
-        self.held, self.aliases, self.views, self.left, self.steering = {}, {}, [], [], []
-        self.inputs: dict[str, Array] = {}
-        self.shapes: dict[str, Shape] = {}
-        self.results: list[Any] = []
-        self.answers: dict[str, Provenance] = {}
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The arrays that were given, by name."""
+        named = zip(self.function.names, self.args)  # noqa: B905 more names
+        return {**{name: a for name, a in named if type(a) in _PLAIN}, **self.inner}
 
     def admit(self, args: tuple[Any, ...]) -> list[Any]:
         """Arguments with tracked arrays in place of arrays."""
         own: list[Any] = []
+        shapes: dict[str, Shape] = {}
+        self.shapes, self.answers = shapes, {}
         names = self.function.names
         if len(names) < len(args):
             names = self.function.name_arguments(args)
         for value, name in zip(args, names):  # noqa: B905 more names
             if type(value) in _PLAIN:
-                self.inputs[name] = value
-                shape = self.shapes[name] = value.shape
-                own.append(TrackedArray(value, Input(shape, name), self))
+                node = new(Input)
+                node.label = name
+                node.shape = shapes[name] = value.shape
+                array = new(TrackedArray)
+                array.data_, array.node_, array.session_, array.scalar_ = value, node, self, False
+                own.append(array)
             else:
                 own.append(self._admit(value, name))
         return own
@@ -249,7 +275,8 @@ class Call(Session):
                     self.foreign += ((one.node_, why), (two.node_, why))
 
     def _take(self, value: Array, name: str) -> TrackedArray:
-        self.inputs[name] = value
+        self.inner = self.inner or {}
+        self.inner[name] = value
         shape = self.shapes[name] = value.shape
         return TrackedArray(value, Input(shape, name), self)
 
@@ -328,7 +355,9 @@ class Call(Session):
         name = self.function.__name__ + path if path else self.function.__name__
         found = Provenance(node, self.shapes, name, self.untracked, unknown)
         self.answers[path] = found
-        self.results.append(result)
+        if self.held or path:  # of what a generator gives, more may be held later on
+            self.results = self.results or []
+            self.results.append(result)
         remember(result, found)
 
     def _with_others(self, node: Node) -> Node:

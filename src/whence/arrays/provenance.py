@@ -31,7 +31,7 @@ class Provenance:
     ) -> None:
         self._node, self.inputs, self.name = node, inputs, name
         self.untracked, self.unknown, self.view = untracked, unknown, view
-        self._relations: dict[tuple[str, str], Relation] = {}
+        self._relations: dict[tuple[str, str], Relation] | None = None
 
     @property
     def node(self) -> Node:
@@ -89,6 +89,8 @@ class Provenance:
         """The relation with one input, compressed."""
         self._known()
         key = self._input(name), _checked(role)
+        if self._relations is None:
+            self._relations = {}
         if key not in self._relations:
             form = relate(self._node, name, role)
             made = form if form is not None else empty(self.shape, self.inputs[name])

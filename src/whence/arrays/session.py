@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -18,6 +19,8 @@ from whence.arrays.memory import FOREIGN, Array, Layout, Shared, block_of, layou
 from whence.arrays.writes import Written
 
 _VIEWS_NOTED = 256
+NONE: Any = ()  # of most there is nothing in most calls: it is made by who puts something in
+NO_KEYS: Any = MappingProxyType({})
 _OF_TYPES = (TypeError, AttributeError)  # errors that the same types give, whatever the values
 Cover = Callable[[], Ints]  # gives the flat cells of a target that a write changed
 
@@ -46,6 +49,11 @@ class Session:
     lasting = frames = counted = changed = numbers = over = False
     reach = Reach.FAR
     deciding: tuple[Node, ...] = ()
+    held: dict[int, list[Held]] = NO_KEYS
+    aliases: dict[int, dict[int, ref[TrackedArray]]] = NO_KEYS
+    views: list[tuple[ref[TrackedArray], ref[TrackedArray]]] = NONE
+    left: list[tuple[Node, str]] = NONE
+    steering: list[Node] = NONE
     _pool: Node | None = None
     _pooled = 0
 
@@ -55,11 +63,6 @@ class Session:
         if lasting or frames:
             self.lasting, self.frames = lasting, frames
         self.packages = packages
-        self.held: dict[int, list[Held]] = {}
-        self.aliases: dict[int, dict[int, ref[TrackedArray]]] = {}
-        self.views: list[tuple[ref[TrackedArray], ref[TrackedArray]]] = []
-        self.left: list[tuple[Node, str]] = []
-        self.steering: list[Node] = []
 
     def hold(self, *arrays: Any) -> Held:
         """Keep values of tracked arrays for a rule; they are copied before they change."""
@@ -67,6 +70,7 @@ class Session:
         if self.lasting:
             held.keep(lambda array: True)
         else:
+            self.held = self.held or {}
             for block in {block_of(a) for a in arrays if isinstance(a, np.ndarray)}:
                 self.held.setdefault(block, []).append(held)
         return held
@@ -78,7 +82,7 @@ class Session:
         owners = {id(owner(a)) for a in caller_owns if isinstance(a, np.ndarray)}
         for held in chain.from_iterable(self.held.values()):
             held.keep(lambda array: id(owner(array)) in owners)
-        self.held.clear()
+        self.held = NO_KEYS
 
     def narrow(self, reach: Reach) -> None:
         """Note that what is done tells less far about other sizes."""
@@ -87,13 +91,18 @@ class Session:
 
     def branch_on(self, node: Node) -> None:
         """A branch on the values of an array, and on how many there are."""
-        self.steering.append(node)
+        self.steer(node)
         self.look_at_shape(node)
+
+    def steer(self, node: Node) -> None:
+        """Values that all which is made from now on depends on."""
+        self.steering = self.steering or []
+        self.steering.append(node)
 
     def look_at_shape(self, node: Node) -> None:
         """A shape was asked for: a branch, if values decided it."""
         if node.loose is not None:
-            self.steering.append(node.loose)
+            self.steer(node.loose)
 
     def raised(self, error: Exception, operands: Iterable[TrackedArray], *sized: Node) -> None:
         """An error is a branch for who catches it: on what operands hold, and on sizes."""
@@ -108,6 +117,7 @@ class Session:
 
     def escape(self, node: Node, operation: str) -> None:
         """A value left NumPy: what is made of untracked values from now on may hold it."""
+        self.left = self.left or []
         self.left.append((node, operation))
         self.look_at_shape(node)
 
@@ -131,8 +141,7 @@ class Session:
 
     def forget(self) -> None:
         """Begin anew with branches and values that left."""
-        self.steering.clear()
-        self.left.clear()
+        self.steering, self.left = NONE, NONE
         self._pool, self._pooled = None, 0
 
     def decided(self, shape: tuple[int, ...]) -> list[Edge]:
@@ -144,12 +153,16 @@ class Session:
 
     def link(self, one: TrackedArray, two: TrackedArray) -> None:
         """Note that two tracked arrays share memory; what that means is found out by a write."""
+        self.views = self.views or []
         self.views.append((ref(one), ref(two)))
         if len(self.views) > _VIEWS_NOTED:
             self._gather_views()
 
     def _gather_views(self) -> None:
         """Put the arrays that share memory and are still there into families, by its owner."""
+        if not self.views:
+            return
+        self.aliases = self.aliases or {}
         for pair in self.views:
             living = [array for array in (noted() for noted in pair) if array is not None]
             if not living or not _share_memory(living[0].data_, living[-1].data_):
@@ -159,7 +172,7 @@ class Session:
                 key = id(array)
                 if key not in family:
                     family[key] = ref(array, partial(family.pop, key))
-        self.views.clear()
+        self.views = NONE
 
     def standing_for(self, data: Array) -> list[TrackedArray]:
         """The tracked arrays of some data, among those that share memory."""

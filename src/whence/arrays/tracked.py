@@ -17,6 +17,7 @@ from whence.arrays.session import Reach, Session
 
 FunctionRule = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
 PYTHON = 2  # a `scalar_` that is an object of Python, not a scalar of NumPy
+new = object.__new__  # what every call needs is made without the frame of an `__init__`
 
 
 class Hooks:

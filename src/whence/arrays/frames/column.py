@@ -203,9 +203,9 @@ class TrackedColumn(np.lib.mixins.NDArrayOperatorsMixin, ExtensionArray):
 
     def look(self) -> None:
         """Note a branch on the values: all that is made from now on is influenced."""
-        steering = self.tracked_.session_.steering
-        if not steering or steering[-1] is not self.tracked_.node_:
-            steering.append(self.tracked_.node_)
+        session, node = self.tracked_.session_, self.tracked_.node_
+        if not session.steering or session.steering[-1] is not node:
+            session.steer(node)
 
     def _reduce(
         self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any

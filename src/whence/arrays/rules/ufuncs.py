@@ -36,7 +36,7 @@ from whence.arrays.rules.reduce import (
     segments,
 )
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, bare, raw, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, new, raw, tracked_in
 
 _PICKS: dict[np.ufunc, Pick] = {
     np.maximum: "max",
@@ -91,8 +91,12 @@ def call(self: TrackedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
         raise
     if type(result) is not np.ndarray:
         return NotImplemented if _others_turn(inputs) else _wrap(session, ufunc, inputs, result)
-    node = EachCell(result.shape, operands, ufunc.__name__, loose)
-    return TrackedArray(result, node, session)
+    node = new(EachCell)
+    node.shape, node.op, node.label = result.shape, ufunc.__name__, None
+    node.operands, node.loose = operands, loose
+    made = new(TrackedArray)
+    made.data_, made.node_, made.session_, made.scalar_ = result, node, session, False
+    return made
 
 
 def _others_turn(inputs: tuple[Any, ...]) -> bool:
