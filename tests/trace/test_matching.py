@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from whence.archive import Archive, DataFile, Dataset
+from whence.archive import Archive, DataFile, Dataset, DatasetKind
 from whence.errors import PatternError
-from whence.plan.paths import Field
+from whence.plan.paths import Field, Item, Value
+from whence.trace.longlists import part_of_rows
 from whence.trace.patterns import Condition, Node, Pattern
 from whence.trace.patterns.match import Matcher, Place, _literal
 from whence.trace.patterns.parse import parse
@@ -141,20 +143,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("matching")
 
 
-def stored(folder: Path, rows: list[Any]) -> Dataset:
-    """The rows in two files."""
+def stored(folder: Path, rows: list[Any], kind: DatasetKind = "source") -> Dataset:
+    """The rows in two files, in row groups of two."""
     files = []
+    place = folder / "archive" / "datasets" / "d"
+    place.mkdir(parents=True, exist_ok=True)
     for slot, part in enumerate((rows[: len(rows) // 2], rows[len(rows) // 2 :])):
-        path = folder / f"{slot}.parquet"
-        pq.write_table(pa.Table.from_pylist(part, ARROW), path)
-        files.append(DataFile(str(path), slot, 0, 0))
+        path = place / f"{slot}.parquet"
+        pq.write_table(pa.Table.from_pylist(part, ARROW), path, row_group_size=2)
+        files.append(DataFile(path.name if kind == "output" else str(path), slot, 0, 0))
     schema = json.dumps(spark_type(pa.struct(list(ARROW))))
-    return Dataset("d", "source", "t", str(folder), schema, "", tuple(files), None, 0, {})
+    size = len(rows) * 10_000  # as if their lists were long
+    return Dataset("d", kind, "t", "datasets/d", schema, "", tuple(files), len(rows), size, {})
 
 
-def matched(folder: Path, rows: list[Any], pattern: Pattern) -> dict[int, set[Steps]]:
+def matched(
+    folder: Path, rows: list[Any], pattern: Pattern, kind: DatasetKind = "source"
+) -> dict[int, set[Steps]]:
     tables = Tables(Archive.open(folder / "archive", create=True))
-    dataset = stored(folder, rows)
+    dataset = stored(folder, rows, kind)
     found = Matcher(tables, dataset, json.loads(dataset.schema)).match(pattern)
 
     def number(locator: int) -> int:
@@ -255,6 +262,42 @@ def test_matches_are_those_of_the_oracle(folder: Path, table: list[Any], pattern
     except PatternError:
         assume(False)
     assert found == expected(table, pattern)
+
+
+@settings(max_examples=20 * int(os.environ.get("WHENCE_EXAMPLES", "2")))
+@given(st.lists(rows, min_size=1, max_size=5), patterns)
+def test_of_few_rows_parts_of_lists_are_read(
+    folder: Path, table: list[Any], pattern: Pattern
+) -> None:
+    known = Node("id", conditions=(Condition("is not null"),))
+    pattern = Pattern((known, *pattern.nodes))
+    try:
+        found = matched(folder, table, pattern, "output")
+    except PatternError:
+        assume(False)
+    assert found == expected(table, pattern)
+
+
+def test_parts_are_read_where_lists_are_long_and_rows_few(folder: Path) -> None:
+    items = [{"a": n, "t": "x" if n else None, "k": ["y"] * n} for n in range(3)]
+    table = [dict(dict.fromkeys(ARROW.names), l=items[:n]) for n in range(5)]
+    tables = Tables(Archive.open(folder / "archive", create=True))
+    dataset = stored(folder, table, "output")
+    rows = f"(SELECT unnest([1, {(1 << 40) + 1}]) AS locator)"
+    parts: dict[Any, str] = {(Item(1), Field("t")): "string"}
+    sql = part_of_rows(tables, dataset, "l", parts, rows)
+    assert sql is not None
+    assert tables.run(f"SELECT l, v FROM ({sql}) AS t(l, v)") == [
+        (1, [{"t": None}]),
+        ((1 << 40) + 1, [{"t": None}, {"t": "x"}]),
+    ]
+    small, source = replace(dataset, bytes=10), stored(folder, table)
+    assert part_of_rows(tables, small, "l", parts, rows) is None
+    assert part_of_rows(tables, source, "l", parts, rows) is None
+    assert part_of_rows(tables, dataset, "l", {(Item(), Field("d")): "timestamp"}, rows) is None
+    assert part_of_rows(tables, dataset, "m", {(Value(),): "integer"}, rows) is None
+    many = "(SELECT unnest(range(17)) AS locator)"
+    assert part_of_rows(tables, dataset, "l", parts, many) is None
 
 
 @pytest.mark.parametrize("text", ["//* = 'x'", "l[* = 'x']", "//l[//* in ('x', 'y')]", "l.* = 1"])

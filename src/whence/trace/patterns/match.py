@@ -16,6 +16,7 @@ from typing import Any
 from whence.archive import Dataset
 from whence.errors import ArchiveError, PatternError
 from whence.plan.paths import Field, Item, Step, Value
+from whence.trace.longlists import part_of_rows
 from whence.trace.patterns import schema as types
 from whence.trace.patterns.schema import Misfit, Route, Type
 from whence.trace.patterns.tree import Condition, Node, Pattern, node_text
@@ -149,7 +150,7 @@ class Matcher:
         if not above.steps:
             first = steps.pop(0)
             assert isinstance(first, Field)
-            sql = self._column(first.name, above)
+            sql = self._column(first.name, above, Route(tuple(steps), route.type), node)
             done = (first,)
         for step in steps:
             sql, done = self._step(sql, done, keys, step, node)
@@ -163,14 +164,19 @@ class Matcher:
         sql = f"SELECT {', '.join(columns)} FROM ({sql})"
         return Place(done, self._tables.table("found", sql, self._dataset), route.type)
 
-    def _column(self, name: str, rows: Place) -> str:
-        """SQL for a column of some rows."""
-        items = [f"{quoted(self._physical[name])} AS v"]
+    def _column(self, name: str, rows: Place, rest: Route, node: Node) -> str:
+        """SQL for a column of some rows: as much of it as a node asks for, after more steps."""
+        column = self._physical[name]
+        items = [f"{quoted(column)} AS v"]
         if rows.table == self._every:
             found = self._tables.rows(self._dataset, items)
         else:
             chosen = f"(SELECT {ROW} AS locator FROM {rows.table})"
-            found = self._tables.at(self._dataset, items, chosen)
+            asked = types.parts(rest.type, node)
+            parts = {(*rest.steps, *steps): kind for steps, kind in asked.items()}
+            found = part_of_rows(
+                self._tables, self._dataset, column, parts, chosen
+            ) or self._tables.at(self._dataset, items, chosen)
         return f"SELECT {LOCATOR} AS {ROW}, v FROM ({found})"
 
     def _step(

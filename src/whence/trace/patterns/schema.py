@@ -145,6 +145,33 @@ def _below(start: Type, steps: tuple[Step, ...], *, deep: bool) -> Iterator[Rout
             return
 
 
+def parts(found: Type, node: Node) -> dict[tuple[Step, ...], str]:
+    """The plain values inside a value that a node asks of it, and their types; at least one."""
+    every = dict(_plain(found, ()))
+    if node.conditions:
+        return every
+    asked = {
+        (*route.steps, *steps): name
+        for child in node.children
+        for route in fitting(found, child)
+        for steps, name in parts(route.type, child).items()
+    }
+    return asked or dict([*every.items()][:1])
+
+
+def _plain(found: Type, steps: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str]]:
+    match kind(found):
+        case "array":
+            yield from _plain(element(found), (*steps, Item()))
+        case "map":
+            yield from _plain(under(found), (*steps, Value()))
+        case "struct":
+            for name, inner in fields(found):
+                yield from _plain(inner, (*steps, Field(name)))
+        case name:
+            yield steps, name
+
+
 def path_text(steps: tuple[Step, ...]) -> str:
     """Steps below a row as people write them; the first is a column."""
     first, *rest = steps
