@@ -110,8 +110,8 @@ class Kept(weakref.ref[Array]):
     key: int
 
 
-def _forget(kept: Kept) -> None:
-    del _arrays[kept.key]
+def _forget(kept: Kept, arrays: dict[int, Kept] = _arrays) -> None:
+    arrays.pop(kept.key, None)  # the default is there also when Python ends
 
 
 def remember(result: Any, found: Provenance) -> None:
