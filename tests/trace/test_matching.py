@@ -296,6 +296,8 @@ def test_parts_are_read_where_lists_are_long_and_rows_few(folder: Path) -> None:
     assert part_of_rows(tables, source, "l", parts, rows) is None
     assert part_of_rows(tables, dataset, "l", {(Item(), Field("d")): "timestamp"}, rows) is None
     assert part_of_rows(tables, dataset, "m", {(Value(),): "integer"}, rows) is None
+    (folder / "archive" / "datasets" / "d" / "1.parquet").write_bytes(b"nothing of the kind")
+    assert part_of_rows(tables, dataset, "l", parts, rows) is None
     many = "(SELECT unnest(range(17)) AS locator)"
     assert part_of_rows(tables, dataset, "l", parts, many) is None
 

@@ -50,9 +50,11 @@ def part_of_rows(
     wanted = tables.run(f"SELECT DISTINCT locator FROM {locators} LIMIT {_FEW + 1}")
     if None in paths or not 0 < len(wanted) <= _FEW:
         return None
+    import pyarrow as pa
+
     try:
         found = _read(tables, dataset, sorted(filter(None, paths)), sorted(n for (n,) in wanted))
-    except OSError:  # DuckDB says what is wrong with the file
+    except (OSError, pa.ArrowException):  # DuckDB says what is wrong with the file
         return None
     return None if found is None else _registered(tables, found, _last(parts))
 
