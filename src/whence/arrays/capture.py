@@ -258,13 +258,14 @@ class Call(Session):
 
     def link_inputs(self, own: list[Any], named: dict[str, Any]) -> None:
         """Note which inputs share memory; arrays that own theirs share it with views alone."""
-        given = self.inputs.values()
-        for array in given:
-            if array.base is not None:
-                break
+        met: set[int] = set()
+        for array in self.inputs.values() if self.inner else self.args:
+            if type(array) in _PLAIN:
+                if array.base is not None or id(array) in met:
+                    break
+                met.add(id(array))
         else:
-            if len(set(map(id, given))) == len(given):
-                return
+            return
         listed = tracked_in([own, named])
         for i, one in enumerate(listed):
             for two in listed[i + 1 :]:
