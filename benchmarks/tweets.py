@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import whence
 from benchmarks.tpch import geometric_mean, session, settle
+from whence.capturing import Mode
 from whence.spark.instrument import groups
 
 WORDS = ("good", "day", "BTS", "coffee", "data", "spark", "rain", "late", "again", "hello")
@@ -176,10 +177,12 @@ def rows_only() -> Iterator[None]:
         groups.find_collections = own
 
 
-def captured(frame: DataFrame, archive: Path) -> tuple[float, int, whence.Run]:
+def captured(
+    frame: DataFrame, archive: Path, mode: Mode = "eager"
+) -> tuple[float, int, whence.Run]:
     """Seconds, bytes of what was written, and the run."""
     started = time.monotonic()
-    run = whence.capture(frame, archive=archive, mode="eager", progress=False)
+    run = whence.capture(frame, archive=archive, mode=mode, progress=False)
     seconds = time.monotonic() - started
     store = run.archive.store
     own = [i for step in run.stored.steps for i in (step.output, *step.groups)]
@@ -193,7 +196,9 @@ def written(frame: DataFrame, folder: Path) -> float:
     return time.monotonic() - started
 
 
-def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path) -> dict[str, Any]:
+def measure(
+    spark: SparkSession, source: Any, name: str, repeat: int, work: Path, mode: Mode
+) -> dict[str, Any]:
     pipeline, text = SCENARIOS[name]
     times: dict[str, list[float]] = {"plain": [], "rows": [], "cells": [], "trace": []}
     ways = ["plain", "rows", "cells"]
@@ -207,7 +212,9 @@ def measure(spark: SparkSession, source: Any, name: str, repeat: int, work: Path
                 times[way].append(written(pipeline(source()), work / "plain"))
                 continue
             with rows_only() if way == "rows" else contextlib.nullcontext():
-                seconds, sizes[way], runs[way] = captured(pipeline(source()), work / "archive")
+                seconds, sizes[way], runs[way] = captured(
+                    pipeline(source()), work / "archive", mode
+                )
             times[way].append(seconds)
         run = runs["cells"]
         started = time.monotonic()
@@ -240,6 +247,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
+    parser.add_argument("--mode", choices=["eager", "auto", "lazy"], default="eager")
     options = parser.parse_args(arguments)
     spark = session(options.memory)
     with tempfile.TemporaryDirectory() as scratch:
@@ -256,7 +264,8 @@ def main(arguments: list[str]) -> None:
                 def source(kind: str = kind, schema: Any = made.schema) -> DataFrame:
                     return spark.read.schema(schema).format(kind).load(str(work / kind))
 
-                row = measure(spark, source, name, options.repeat, work / f"{kind}-{name}")
+                place = work / f"{kind}-{name}"
+                row = measure(spark, source, name, options.repeat, place, options.mode)
                 results.append(row)
                 print(
                     f"  {name} plain {row['plain']:6.2f} s  rows {row['rows']:.2f}  cells "
