@@ -145,3 +145,78 @@ def test_what_holds_no_arrays_is_the_callers_own() -> None:
     seen: collections.deque[int] = collections.deque()
     wa.track(lambda x, log: log.append(len(x)) or x)(X, seen)
     assert list(seen) == [6]
+
+
+def test_what_is_put_into_a_callers_container_is_there() -> None:
+    def step(x: Any, log: Any, state: Any) -> Any:
+        log.append(x[0] * 2)
+        log[0] = [x]
+        state["w"] = state["w"] - x
+        state["n"] = len(log)
+        return x[1]
+
+    w, log, state = X.copy(), [0], {"w": X.copy(), "n": 1}
+    wa.track(step)(X, log, state)
+    assert log == [[X], 2.0] and [type(item) for item in log] == [list, np.float64]
+    assert log[0][0] is X
+    assert list(state) == ["w", "n"] and state["n"] == 2
+    assert type(state["w"]) is np.ndarray and np.array_equal(state["w"], w - X)
+    answer = wa.provenance(state["w"])
+    assert answer.grade == "exact"
+    assert [rows.tolist() for (rows,) in answer.backward(3).values()] == [[3], [3]]
+
+
+def test_what_was_put_there_before_an_error_is_there() -> None:
+    seen: list[Any] = []
+
+    def stops(x: Any, log: Any) -> None:
+        log.append(x * 2)
+        raise StopAsyncIteration
+
+    with pytest.raises(StopAsyncIteration):
+        wa.track(stops)(X, seen)
+    assert type(seen[0]) is np.ndarray
+
+
+def test_a_container_that_is_returned_is_the_callers_own() -> None:
+    def doubled(items: Any) -> Any:
+        items[0] = items[0] * 2
+        items.append(items[1])
+        return items
+
+    for given in ([X, 5], [4, X]):
+        kept = list(given)
+        found = wa.track(doubled)(given)
+        assert found is given
+        assert np.array_equal(given[0], kept[0] * 2) and given[2] is given[1] is kept[1]
+        changed = found[0] if kept[0] is X else found[2]
+        assert [list(found) for found in wa.provenance(changed).backward(3).values()] == [[[3]]]
+    twice = wa.track(lambda one, other: one.append(1) or len(other))
+    both = [X]
+    assert twice(both, both) == 2
+
+
+def test_a_generator_finds_plain_arrays_where_its_caller_does() -> None:
+    def steps(x: Any, log: Any) -> Any:
+        log.append(x * 2)
+        yield x[0]
+        yield log[0] + 1
+
+    log: list[Any] = []
+    tracked = wa.track(steps)
+    found = list(tracked(X, log))
+    assert np.array_equal(found[1], X * 2 + 1)
+    answer = wa.provenance(found[1])
+    assert answer.grade == "superset"
+    assert 3 in answer.backward(3)["x"][0]
+
+
+def test_keys_sets_and_slices_are_plain() -> None:
+    def groups(x: Any) -> Any:
+        sums = {key: x[x == key].sum() for key in np.unique(x)}
+        return sums, {(x[0], 1): x[1]}, {x[0], x[1]}, slice(x[0], x[1]), frozenset(x)
+
+    plain, found = groups(X), wa.track(groups)(X)
+    assert found == plain
+    assert [type(key) for key in found[0]] == [np.float64] * 6
+    assert {type(item) for item in (*found[2], found[3].stop, *found[4])} == {np.float64}

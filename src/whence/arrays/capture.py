@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.cells import Shape
+from whence.arrays.containers import Lent, is_filled, mapped, plain, take_back
 from whence.arrays.forms import everything, identity
 from whence.arrays.graph import KEPT, Edge, Input, Node, leaves
 from whence.arrays.memory import Array
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules import creation
 from whence.arrays.session import NO_KEYS, NONE, Session
-from whence.arrays.tracked import TrackedArray, bare, mapped, new, tracked_in
+from whence.arrays.tracked import TrackedArray, bare, new, tracked_in
 from whence.errors import ArrayError
 
 _arrays: dict[int, Kept] = {}
@@ -193,12 +194,14 @@ class TrackedFunction:
         finally:
             call.over = True
             creation.leave(token)
-        plain = call.hand_out(result)
+            if call.lent:
+                call.give_back()
+        given = call.hand_out(result)
         if call.held:
             call.release([*call.inputs.values(), *call.results])
         answers = call.answers
         self.last = answers[""] if "" in answers else only(answers.values())
-        return plain, call
+        return given, call
 
     def name_arguments(self, args: Any) -> list[str]:
         """A name for every positional argument; there may be more names."""
@@ -225,6 +228,10 @@ class Call(Session):
     results: list[Any] = NONE
     foreign: tuple[tuple[Node, str], ...] = ()
     untracked: tuple[str, ...] = ()
+    lent: dict[int, Lent] = NO_KEYS
+    own: dict[int, Lent] = NO_KEYS
+    placed: dict[int, tuple[Any, Node]] = NO_KEYS
+    lost: list[Node] = NONE
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -292,11 +299,54 @@ class Call(Session):
             label = f"{kind.__module__}.{kind.__name__}"
             self.foreign += ((node, f"{name} is a {label}, which is not followed"),)
             return value
+        if id(value) in self.lent:
+            return self.lent[id(value)].own
         made = mapped(value, lambda item, where: self._admit(item, name + where))
         if made is NotImplemented:
             self.untracked += (name,)
             return value
+        if is_filled(value):
+            self._lend(Lent(value, made, name))
         return made
+
+    def _lend(self, lent: Lent) -> None:
+        """Note what the function gets in place of a container, by both."""
+        self.lent, self.own = self.lent or {}, self.own or {}
+        self.lent[id(lent.given)] = self.own[id(lent.own)] = lent
+
+    def give_back(self) -> None:
+        """Let the caller's containers hold what the function has put there."""
+        for given, own, name in self.lent.values():
+            items = mapped(own, partial(self._put, own is given, name))
+            self.changed |= take_back(given, items)
+
+    def _put(self, lost: bool, name: str, value: Any, where: str) -> Any:
+        """What the caller finds in a container in place of what the function has put there.
+
+        `lost` says that the function, should it go on, finds the same.
+        """
+        if id(value) in self.own:
+            return self.own[id(value)].given
+        if type(value) is not TrackedArray:
+            made = mapped(value, partial(self._put, lost, name + where))
+            return value if made is NotImplemented else made
+        if value.session_ is not self:
+            return bare(value) if value.session_.over else value
+        data = bare(value)
+        if isinstance(data, np.ndarray | np.generic):
+            self._note_place(data, value.node_, name + where)
+        if lost:
+            self.lost = [*self.lost, value.node_]
+        return data
+
+    def _note_place(self, data: Any, node: Node, name: str) -> None:
+        """Let an array in a container be known, whether asked for there or returned as well."""
+        self.placed = self.placed or {}
+        self.placed[id(data)] = data, node
+        if node.label is None:
+            remember(data, Provenance(self._with_others(node), self.shapes, name, self.untracked))
+            self.results = self.results or []
+            self.results.append(data)
 
     def hand_out(self, result: Any, path: str = "") -> Any:
         """Plain results in place of tracked ones; each gets its provenance."""
@@ -313,6 +363,8 @@ class Call(Session):
             return data
         if kind is GeneratorType:
             return self._generated(result, path)
+        if id(result) in self.own:
+            result = self.own[id(result)].given
         made = mapped(result, lambda item, where: self.hand_out(item, path + where))
         return self._plain_result(result, path) if made is NotImplemented else made
 
@@ -329,11 +381,15 @@ class Call(Session):
             finally:
                 self.over = True
                 creation.leave(token)
-            plain = self.hand_out(value, f"{path}[{number}]")
+                self.give_back()
+            given = self.hand_out(value, f"{path}[{number}]")
+            for node in self.lost:
+                self.escape(node, "a container of the caller")
+            self.lost = NONE
             self.release([*self.inputs.values(), *self.results])
             self.function.last = only(self.answers.values())
             try:
-                resume = partial(values.send, (yield plain))
+                resume = partial(values.send, (yield given))
             except GeneratorExit:
                 values.close()
                 raise
@@ -342,12 +398,15 @@ class Call(Session):
 
     def _plain_result(self, result: Any, path: str) -> Any:
         """Something that is not tracked: a constant, unless values left before."""
-        if isinstance(result, np.ndarray | np.generic | int | float | complex):
+        if id(result) in self.placed:
+            self._answer(result, self.placed[id(result)][1], path)
+        elif isinstance(result, np.ndarray | np.generic | int | float | complex):
             shape: Shape = np.shape(result)
             self._answer(result, Node(shape, self.tainted(shape), "constant"), path)
         elif result is not None:
             what = f"the result{path} is a {type(result).__name__}, no array"
             self._answer(result, Node((), (), "unknown"), path, what)
+            return plain(result)
         return result
 
     def _answer(self, result: Any, node: Node, path: str, unknown: str = "") -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from copy import copy
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -259,44 +256,6 @@ def raw(value: Any) -> Any:
     if kind is slice:
         return slice(raw(value.start), raw(value.stop), raw(value.step))
     return value
-
-
-def mapped(value: Any, change: Callable[[Any, str], Any]) -> Any:
-    """A container of Python with other items; anything else gives NotImplemented.
-
-    `change` gets each item and where it is: `[0]`, `['a']`, `.x`.
-    """
-    if isinstance(value, dict):
-        made = {key: change(item, f"[{key!r}]") for key, item in value.items()}
-        return made if type(value) is dict else _like(value, value.values(), made.values(), made)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = zip(value._fields, value, strict=True)
-        return type(value)(*(change(item, f".{name}") for name, item in fields))
-    if isinstance(value, tuple | list | deque):
-        items = [change(item, f"[{i}]") for i, item in enumerate(value)]
-        if isinstance(value, tuple):
-            return tuple.__new__(type(value), items)
-        return items if type(value) is list else _like(value, value, items, items)
-    if type(value) is SimpleNamespace:
-        held = vars(value)
-        made = {name: change(item, f".{name}") for name, item in held.items()}
-        return _like(value, held.values(), made.values(), made)
-    return NotImplemented
-
-
-def _like(value: Any, old: Iterable[Any], new: Iterable[Any], items: Any) -> Any:
-    """A container with other items, and all else that it has; itself, if they are the same."""
-    if all(map(operator.is_, old, new)):
-        return value
-    made = copy(value)
-    if isinstance(made, SimpleNamespace):
-        vars(made).update(items)
-    elif isinstance(made, dict):
-        made.update(items)
-    else:
-        made.clear()
-        made.extend(items)
-    return made
 
 
 def tracked_in(value: Any) -> list[TrackedArray]:
