@@ -189,12 +189,22 @@ def test_blank_arrays_made_in_the_call_are_followed() -> None:
 
 
 def test_strings_and_pickles_are_unknown() -> None:
-    for leave in (str, pickle.dumps, lambda x: f"{x}"):
+    for leave in (str, repr, pickle.dumps, lambda x: f"{x}"):
         follow = wa.track(lambda x, go=leave: go(x))
         follow(X)
         assert follow.last.grade == "unknown"
         with pytest.raises(ArrayError, match="unknown"):
             follow.last.backward(())
+
+
+def test_texts_are_those_of_numpy() -> None:
+    def texts(x: Any) -> Any:
+        return repr(x), str([x[0], x.sum(), x[1].item()]), f"{x[0]!r}"
+
+    assert wa.track(texts)(X) == texts(X)
+    follow = wa.track(lambda x: float(str([x[1].item()])[1:-1]) * x[0])
+    follow(X)
+    assert flat(follow.last, ()) == [0, 1]
 
 
 def test_unknown_functions_run_on_annotated_cells_or_are_supersets() -> None:

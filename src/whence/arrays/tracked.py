@@ -120,7 +120,9 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.__copy__()
 
     def __repr__(self) -> str:
-        return f"tracked({np.array_repr(self.data_)})"
+        if self.session_.lasting or self.session_.over:  # at a prompt, or kept from a call
+            return f"tracked({np.array_repr(self.data_)})"
+        return repr(self._leave("repr()"))
 
     def __format__(self, spec: str) -> str:
         return format(self._leave("format()"), spec)
