@@ -27,6 +27,13 @@ INTO = [
     "np.round(x[0], 1, out=o)",
     "np.cumsum(np.arange(3.0), out=o)",
 ]
+STRIDED = [
+    ("v = as_strided(x, (4, 3), x.strides * 2)", "v.mean(1), v", X),
+    ("b = x[::-1, 1:]; v = as_strided(b, (2, 1, 1, 2), b.strides * 2)", "v * 2", M),
+    ("v = as_strided(x, (3, 2), x.strides * 2); v[:, 1] = y[:3]; x[0] = y[5]", "v + 0, x", X),
+    ("b = x[1:3]; v = as_strided(b, (4,), b.strides); x[4] = y[0]", "v * 1", X),
+    ("v = as_strided(x, (2, 6), (0, x.strides[0]), writeable=False)", "v + y", X),
+]
 PROGRAMS: list[tuple[str, str, Any]] = [
     ("x[i] = y", "x", X),
     ("x[i] += y", "x", X),
@@ -68,6 +75,7 @@ PROGRAMS: list[tuple[str, str, Any]] = [
     ("pass", "np.fft.irfft2(x, out=np.zeros((2, 4)))", M),  # the `out=` is not used
     ("pass", "np.fft.hfft(x, out=np.zeros(10))", X),
     ("pass", "np.diff(x, n=0, append=9.0)", X),
+    *((f"from numpy.lib.stride_tricks import as_strided; {do}", r, a) for do, r, a in STRIDED),
     ("o = np.ones(3, int); np.argmax(np.eye(3), axis=0, out=o)", "o * x[0]", X),
     ("o = np.ones(3); np.ptp(np.eye(3), axis=0, out=o)", "o * x[0]", X),
 ]
@@ -110,3 +118,23 @@ def test_copyto_refuses_what_numpy_refuses() -> None:
     with pytest.raises(TypeError, match="same_kind"):
         wa.track(lambda x, y: np.copyto(x, y))(I.copy(), Y)
     wa.track(lambda x: np.copyto(x, 3))(I.astype(np.uint8))
+
+
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_memory_that_is_laid_out_anew(step: int) -> None:
+    strided = np.lib.stride_tricks.as_strided
+    x = np.arange(14.0)[::step][:7]
+
+    def windows(x: Any) -> Any:
+        return strided(x, (5, 3), x.strides * 2, writeable=False)
+
+    follow = wa.track(windows)
+    assert np.array_equal(follow(x), windows(x))
+    assert follow.last.grade == "exact"
+    assert follow.last.backward((3, 1))["x"][0].tolist() == [4]
+    at_prompt = wa.tracked(np.arange(14.0), "x")[::step][:7]
+    assert np.array_equal(windows(at_prompt), windows(x))
+    with pytest.raises(AttributeError):
+        wa.track(lambda x: x.__array_interface__)(x)
+    with pytest.raises(AttributeError, match="dtype"):
+        wa.track(lambda x: setattr(x, "dtype", np.int64))(x)

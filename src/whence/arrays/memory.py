@@ -108,6 +108,18 @@ def layout(array: Array) -> Layout:
     return Layout(array.__array_interface__["data"][0], array.shape, array.strides)
 
 
+def copy_as_laid(array: Array) -> Array:
+    """A copy with the same steps, whatever lies between the cells."""
+    if array.flags.forc or not array.size:
+        return array.copy("K")
+    low, high = byte_bounds(array)
+    memory = np.zeros(high - low, np.uint8)
+    first = np.ndarray((), array.dtype, memory, layout(array).start - low)
+    made = as_strided(first, array.shape, array.strides)
+    made[...] = array
+    return made
+
+
 def reads_back(setter: Callable[..., None], key: Any, target: Array, value: Array) -> bool:
     """Whether `setter(target, key, value)` takes cells of a value that it has written before.
 

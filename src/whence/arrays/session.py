@@ -174,11 +174,15 @@ class Session:
                     family[key] = ref(array, partial(family.pop, key))
         self.views = NONE
 
-    def standing_for(self, data: Array) -> list[TrackedArray]:
-        """The tracked arrays of some data, among those that share memory."""
+    def sharing(self, data: Array) -> list[TrackedArray]:
+        """The tracked arrays in the memory of some data, where two or more share it."""
         self._gather_views()
         found = [noted() for noted in self.aliases.get(id(owner(data)), {}).values()]
-        return [array for array in found if array is not None and array.data_ is data]
+        return [array for array in found if array is not None]
+
+    def standing_for(self, data: Array) -> list[TrackedArray]:
+        """The tracked arrays of some data, among those that share memory."""
+        return [array for array in self.sharing(data) if array.data_ is data]
 
     def overwrite(
         self, target: TrackedArray, node: Node, written: Cover | None, keys: Sequence[Node] = ()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from whence.arrays.graph import Node
-from whence.arrays.memory import Array
+from whence.arrays.memory import Array, copy_as_laid
 from whence.arrays.session import Reach, Session
 
 FunctionRule = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
+STRIDES = np.lib.stride_tricks.as_strided.__code__  # it dispatches on nothing
 PYTHON = 2  # a `scalar_` that is an object of Python, not a scalar of NumPy
 new = object.__new__  # what every call needs is made without the frame of an `__init__`
 
@@ -64,6 +66,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self.session_.escape(self.node_, "conversion to a plain array (__array__)")
+        if sys._getframe(1).f_code is STRIDES:  # at a prompt, or in another thread
+            return copy_as_laid(self.data_)
         return np.ndarray.astype(self.data_, dtype or self.data_.dtype, copy=True)
 
     def __array_namespace__(self, *, api_version: Any = None) -> Any:
@@ -146,6 +150,8 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         """Methods of ndarray: known ones run as functions, others let the values leave."""
         if name.startswith("__"):
+            if name == "__array_interface__" and sys._getframe(1).f_code is STRIDES:
+                return self.data_.__array_interface__
             raise AttributeError(f"a tracked array has no attribute {name!r}")
         return hooks.method(self, name)
 
@@ -211,6 +217,11 @@ class TrackedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """As of ndarray."""
         found: np.dtype[Any] = self.data_.dtype
         return found
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        if np.dtype(value) != self.data_.dtype:
+            raise AttributeError("the dtype of a tracked array is not changed; use .view")
 
     @property
     def T(self) -> Any:  # noqa: N802

@@ -25,8 +25,9 @@ from whence.arrays.graph import Edge
 from whence.arrays.rules.arguments import of_list, parameters, settled
 from whence.arrays.rules.base import all_cells, finish, same_cells
 from whence.arrays.rules.flat import Flat
+from whence.arrays.rules.strided import is_interface, laid_out_anew
 from whence.arrays.session import Session
-from whence.arrays.tracked import TrackedArray, raw, tracked_in
+from whence.arrays.tracked import STRIDES, TrackedArray, raw, tracked_in
 
 current: ContextVar[Session | None] = ContextVar("whence_arrays_session", default=None)
 
@@ -51,6 +52,8 @@ def _served(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     if session is None:
         return False
+    if frame.f_code is STRIDES:
+        return True
     return name in session.packages or name.partition(".")[0] in session.packages
 
 
@@ -63,6 +66,8 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
             args = (args[0].copy(), *args[1:])
         if args and _in_frames():
             args = (_taken_out(args[0]), *args[1:])
+        elif args and is_interface(args[0]):
+            return laid_out_anew(original, args[0])
         elif args and _wraps(args[0]) and type(given := args[0].__array__()) is TrackedArray:
             args = (given, *args[1:])
         if args and type(args[0]) is TrackedArray:
