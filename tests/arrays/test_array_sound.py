@@ -12,6 +12,7 @@ import pytest
 from array_oracle import check_what_moves, function
 
 import whence.arrays as wa
+from whence.errors import ArrayError
 
 X, Y = np.array([3.0, 1.0, 2.0, 9.0, -4.0, 0.5]), np.array([2.5, 1.0, 7.0, -1.0, 4.0, 0.25])
 M, I = X.reshape(2, 3), np.array([3, 1, 2, 0, 4, 1])  # noqa: E741
@@ -138,3 +139,21 @@ def test_memory_that_is_laid_out_anew(step: int) -> None:
         wa.track(lambda x: x.__array_interface__)(x)
     with pytest.raises(AttributeError, match="dtype"):
         wa.track(lambda x: setattr(x, "dtype", np.int64))(x)
+
+
+def test_nditer_does_not_write_unseen() -> None:
+    def doubled(x: Any, target: Any) -> Any:
+        with np.nditer([x, target], [], [["readonly"], ["readwrite"]]) as found:
+            for one, other in found:
+                other[...] = one * 2
+            return found.operands[1]
+
+    with pytest.raises(ArrayError, match="nditer"):
+        wa.track(lambda x: doubled(x, np.zeros(6)))(X)
+    with pytest.raises(ArrayError, match="nditer"):
+        wa.track(lambda x: np.nditer(x, op_flags=["readwrite"]))(X)
+    flags = [["readonly"], ["writeonly", "allocate"]]
+    follow = wa.track(lambda x: np.nditer([x, None], op_flags=flags).operands[1] * x[0])
+    assert follow(X).shape == (6,)
+    total = wa.track(lambda x: sum(v for v in np.nditer(x)))
+    assert total(X) == X.sum() and total.last.grade == "superset"

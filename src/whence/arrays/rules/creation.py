@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from functools import partial, wraps
 from importlib import import_module
+from itertools import repeat
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ from whence.arrays.rules.flat import Flat
 from whence.arrays.rules.strided import is_interface, laid_out_anew
 from whence.arrays.session import Session
 from whence.arrays.tracked import STRIDES, TrackedArray, raw, tracked_in
+from whence.errors import ArrayError
 
 current: ContextVar[Session | None] = ContextVar("whence_arrays_session", default=None)
 
@@ -42,7 +44,7 @@ _BLANK = ("zeros", "ones", "empty", "full")
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 _original: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
-    for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange", "isscalar")
+    for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange", "isscalar", "nditer")
 }
 
 
@@ -187,6 +189,25 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
     return isscalar
 
 
+def _iterating(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.nditer` writes into memory by itself, which nobody would see."""
+
+    @wraps(original)
+    def nditer(op: Any, flags: Any = None, op_flags: Any = None, *args: Any, **more: Any) -> Any:
+        several = type(op) in (list, tuple)
+        told = op_flags or ()
+        each = told if several and told and type(told[0]) is not str else repeat(told)
+        for operand, words in zip(op if several else [op], each, strict=False):
+            if type(operand) is TrackedArray and {"readwrite", "writeonly"} & set(words):
+                raise ArrayError(
+                    "np.nditer cannot write into a tracked array; loop over np.ndindex(x.shape), "
+                    "or let it allocate its result (None)"
+                )
+        return original(op, flags, op_flags, *args, **more)
+
+    return nditer
+
+
 def _names(caller: FrameType, function: Callable[..., Any]) -> bool:
     """Whether the caller's code names a function.
 
@@ -233,7 +254,7 @@ for _name in (*_CONVERTING, *_CHECKING):
     setattr(_Followed, _name, _attribute(_name, _converting(_original[_name])))
 for _name in (*_BLANK, *_LIKE):
     setattr(_Followed, _name, _attribute(_name, _blank(_original[_name])))
-for _name, _wrapped in (("arange", _ranging), ("isscalar", _asking)):
+for _name, _wrapped in (("arange", _ranging), ("isscalar", _asking), ("nditer", _iterating)):
     setattr(_Followed, _name, _attribute(_name, _wrapped(_original[_name])))
 
 
