@@ -200,3 +200,57 @@ def test_as_changed(name: str) -> None:
     call, array = CHANGED[name]
     _, mine = found_by_rules(call, array)
     assert np.array_equal(mine, perturbed(call, [array], [1e-5])[0])
+
+
+WORDS = np.array(["ab", "C d", " e ", "ab"])
+DAYS = np.array(["2020-01-01", "2020-03-05", "2019-12-31", "2021-07-02"], "M8[D]")
+PLACES = np.array([3, 1, 2, 5])
+EACH: dict[str, tuple[Any, Any]] = {
+    "upper": (np.char.upper, WORDS),
+    "slice": (lambda x: np.strings.slice(x, 1, 3), WORDS),
+    "replace": (lambda x: np.strings.replace(x, "b", "long"), WORDS),
+    "multiply": (lambda x: np.char.multiply(x, 2), WORDS),
+    "center": (lambda x: np.strings.center(x, 9), WORDS),
+    "encode": (lambda x: np.char.encode(x, "utf8"), WORDS),
+    "partition": (lambda x: np.strings.partition(x, " ")[2], WORDS),
+    "words of any length": (np.strings.upper, WORDS.astype(np.dtypes.StringDType())),
+    "unravel_index": (lambda x: np.unravel_index(x, (2, 3))[1], PLACES),
+    "unravel_index of one": (lambda x: np.unravel_index(x, (2, 3))[0][:4], PLACES),
+    "ravel_multi_index": (lambda x: np.ravel_multi_index((x, 1), (6, 2)), PLACES),
+    "ravel_multi_index of rows": (lambda x: np.ravel_multi_index(x[None], (6,)), PLACES),
+    "busday_count": (lambda x: np.busday_count("2020-01-01", x), DAYS),
+    "busday_offset": (lambda x: np.busday_offset(x, 1, roll="forward"), DAYS),
+    "busday_offset by": (lambda x: np.busday_offset("2020-01-01", x), PLACES),
+    "is_busday": (np.is_busday, DAYS),
+    "datetime_as_string": (lambda x: np.datetime_as_string(x, "M"), DAYS),
+    "datetime_as_string auto": (lambda x: np.datetime_as_string(x, "auto"), DAYS),
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_each_cell_is_from_its_own(name: str) -> None:
+    call, array = EACH[name]
+    follow = wa.track(lambda x: call(x))
+    plain, found = call(array), follow(array)
+    assert found.dtype == plain.dtype and (found == plain).all()
+    answer = follow.last
+    assert answer.grade == "exact"
+    assert [answer.backward((k,))["x"][0].tolist() for k in range(4)] == [[0], [1], [2], [3]]
+    sized = name in ("replace", "multiply", "center", "encode", "datetime_as_string auto")
+    others = answer.backward((1,), "influencing")["x"][0].tolist()
+    assert others == ([0, 2, 3] if sized or name == "partition" else [])
+
+
+def test_words_of_any_length_one_by_one() -> None:
+    words = WORDS.astype(np.dtypes.StringDType())
+    follow = wa.track(lambda x: ([str(word) for word in x], x[0]))
+    assert follow(words) == ([str(word) for word in words], words[0])
+
+
+def test_holidays_and_masks_of_indices_have_a_say() -> None:
+    follow = wa.track(lambda x: np.is_busday(np.array(["2020-01-01"], "M8[D]"), holidays=x[:2]))
+    follow(DAYS)
+    assert follow.last.backward((0,), "influencing")["x"][0].tolist() == [0, 1]
+    sized = wa.track(lambda x: np.unravel_index(x[:2], (x[2], x[3])))
+    sized(PLACES)
+    assert sized.last[0].backward((0,), "influencing")["x"][0].tolist() == [2, 3]

@@ -10,6 +10,7 @@ import numpy as np
 from whence.arrays.rules import (
     assignment,
     bins,
+    cellwise,
     choosing,
     creation,
     flat,
@@ -53,6 +54,14 @@ _serve("element-wise", movement.elementwise,
        "around round fix angle real imag sinc nan_to_num i0 isclose iscomplex isreal isneginf "
        "isposinf")  # fmt: skip
 _serve("element-wise", movement.real_if_close, "real_if_close")
+_serve("element-wise", cellwise.each, "unravel_index busday_count busday_offset is_busday")
+_serve("element-wise", cellwise.dated, "datetime_as_string")
+_serve("element-wise", cellwise.position, "ravel_multi_index")
+_serve("element-wise", cellwise.each,
+       "upper lower capitalize swapcase title translate slice", np.strings)  # fmt: skip
+_serve("element-wise", cellwise.sized_texts,
+       "replace mod multiply center ljust rjust zfill expandtabs encode decode partition "
+       "rpartition", np.strings)  # fmt: skip
 _serve("movement", movement.moved,
        "moveaxis rollaxis swapaxes transpose permute_dims matrix_transpose "
        "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "

@@ -25,15 +25,18 @@ from whence.arrays.session import Session
 from whence.arrays.tracked import FunctionRule, TrackedArray, raw, tracked_in
 
 _OPTIONS = (
-    "axes axis axis1 axis2 axisa axisb axisc casting compute_uv copy deg density destination "
-    "device dtype edge_order equal_nan full_matrices hermitian include_initial indexing "
+    "M N axes axis axis1 axis2 axisa axisb axisc busdaycal casting compute_uv copy deg density "
+    "destination device dims dtype edge_order encoding equal_nan errors full_matrices hermitian "
+    "holidays include_initial indexing "
     "indices_or_sections k keepdims kind kth method minlength mode n new_shape newshape norm "
     "offset optimize ord order overwrite_input pad_width reflect_type reps return_counts "
-    "return_index return_inverse returned s shape shift side sorted source sparse stable start "
-    "stat_length subok trim UPLO upper window_shape wrap writeable"
+    "return_index return_inverse returned roll s shape shift side sorted source sparse stable "
+    "start stat_length subok timezone trim UPLO unit upper weekmask window_shape wrap writeable"
 )
 OPTIONS = frozenset(_OPTIONS.split())
-LISTS = frozenset({"arrays", "choicelist", "choices", "condlist", "range", "tup"})  # one by one
+LISTS = frozenset(
+    {"arrays", "choicelist", "choices", "condlist", "multi_index", "range", "tup"}
+)  # one by one
 _SEQUENCES = frozenset({list, tuple})
 _UNSETTLED = frozenset({TrackedArray, np.ndarray, list, tuple, dict, slice})
 _UNTOLD = {

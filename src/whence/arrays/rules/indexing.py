@@ -52,7 +52,8 @@ def get(array: TrackedArray, key: Any) -> Any:
         result = array.data_[(*plain, ...) if type(plain) is tuple else (plain, ...)]
     sized_by = _sizing(key, result, array) if steers else ()
     made = finish(session, result, edges, "index", (array, key), sized_by)
-    made.scalar_ = made.scalar_ or record
+    if record:
+        made.scalar_ = True
     return made
 
 
