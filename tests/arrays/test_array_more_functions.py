@@ -119,6 +119,13 @@ ANNOTATED = {
 }  # fmt: skip
 
 CHANGED = {
+    "fft of the first cells": (lambda x: np.fft.fft(x, 3, axis=0), TABLE),
+    "fft of a longer line": (lambda x: np.fft.rfft(x, n=9), LINE),
+    "irfft as long as before": (lambda x: np.fft.irfft(x, n=6)[1:3], LINE),
+    "hfft of two": (lambda x: np.fft.hfft(x, 3)[1:], LINE),
+    "rfft2 of a corner": (lambda x: np.fft.rfft2(x, s=(2, 3)), TABLE),
+    "irfftn of one axis": (lambda x: np.fft.irfftn(x, s=(5,), axes=(0,)), TABLE),
+    "fftn of all of an axis": (lambda x: np.fft.fftn(x, s=(-1, 2), axes=(0, 2)), CUBE),
     "imag of real": (lambda x: np.imag(x) + x.imag, TABLE),
     "imag of real numbers": (lambda x: np.imag(x[0]) + x[1].imag + np.imag(val=x), LINE),
     "isreal of a number": (lambda x: np.isreal(x[0]) * 2 + np.iscomplex(x[1]), LINE),

@@ -38,10 +38,11 @@ from whence.arrays.rules.base import (
     writing_out,
 )
 from whence.arrays.rules.reduce import reduced
-from whence.arrays.session import Session
+from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
 
 Axes = Sequence[int | None]
+_HALVED = (np.fft.irfft, np.fft.hfft, np.fft.irfft2, np.fft.irfftn)  # of the last axis
 
 
 def contract(out_shape: Shape, in_shape: Shape, axes: Axes) -> Form:
@@ -352,8 +353,33 @@ def transform(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     follows: Axes = [None if i in axes else i for i in range(array.data_.ndim)]
     edges = [edge(array, result.shape, follows)]
     if length is not None:
-        edges = [all_cells(array, result.shape, doubt=f"{op} with a length")]
+        session.narrow(Reach.BETWEEN)
+        cut = _lengths(func, lanes, np.atleast_1d(length).tolist(), array.data_.ndim)
+        edges = [Edge(array.node_, partial(_cut, result.shape, array.data_.shape, cut))]
     return finish_out(session, result, edges, op, args, bound.get("out"))
+
+
+def _lengths(func: Any, lanes: Any, lengths: list[int], ndim: int) -> dict[int, int]:
+    """How many cells of each axis a transform takes at most; −1 is all."""
+    listed = range(-len(lengths), 0) if lanes is None else np.atleast_1d(lanes).tolist()
+    taken: dict[int, int] = {}
+    for place, (axis, length) in enumerate(zip(listed, lengths, strict=True)):
+        halved = func in _HALVED and place == len(lengths) - 1
+        count = length // 2 + 1 if halved and length >= 0 else length
+        taken[axis % ndim] = count
+    return taken
+
+
+def _cut(out_shape: Shape, in_shape: Shape, taken: dict[int, int]) -> Form:
+    """Each cell from its lanes, of which only so many cells are taken."""
+    maps = []
+    for axis, size in enumerate(in_shape):
+        count = taken.get(axis, -1)
+        if axis not in taken:
+            maps.append(follow(axis, size))
+        else:
+            maps.append(whole(size if count < 0 else min(size, count)))
+    return separable(out_shape, in_shape, maps)
 
 
 def matrices(exact: bool = True, core: int | None = 2) -> Any:
