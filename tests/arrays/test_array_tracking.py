@@ -188,6 +188,28 @@ def test_blank_arrays_made_in_the_call_are_followed() -> None:
     assert np.zeros.__module__ == "numpy" and type(np.zeros(1)) is np.ndarray
 
 
+def test_unit_matrices_made_in_the_call_are_followed() -> None:
+    def factors(x: Any) -> Any:
+        lower, upper = np.eye(2), x.reshape(2, 2).copy()
+        lower[1, 0] = upper[1, 0] / upper[0, 0]
+        upper[1] -= lower[1, 0] * upper[0]
+        return lower, upper
+
+    follow = wa.track(factors)
+    assert all(map(np.array_equal, follow(X), factors(X)))
+    assert {p.grade for p in follow.last} == {"exact"}
+    assert [flat(follow.last[0], (1, k)) for k in (0, 1)] == [[0, 2], []]
+    hot = wa.track(lambda x: np.eye(10)[x.astype(int) % 10])
+    assert flat(wa.provenance(hot(X)), (1, 0), role="influencing") == [0, 1, 2, 3]
+    sized = wa.track(lambda x: np.identity(x.argmax()) * 2)
+    sized(X)
+    assert flat(sized.last, (1, 1), role="influencing") == [0, 1, 2, 3]
+    viewed = wa.track(lambda x: x.reshape(2, 2)[~np.eye(2, dtype=bool)], views=wa.Views())
+    for _ in range(3):
+        viewed(X)
+    assert viewed.last.view == "dimensional"
+
+
 def test_strings_and_pickles_are_unknown() -> None:
     for leave in (str, repr, pickle.dumps, lambda x: f"{x}"):
         follow = wa.track(lambda x, go=leave: go(x))

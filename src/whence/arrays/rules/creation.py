@@ -40,7 +40,8 @@ _own_class = type(np)
 
 _CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _CHECKING = ("asarray_chkfinite", "require")
-_BLANK = ("zeros", "ones", "empty", "full")
+_UNIT = ("eye", "identity")
+_BLANK = ("zeros", "ones", "empty", "full", *_UNIT)
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 _original: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
@@ -128,8 +129,13 @@ def _same_cells(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def blank(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
-    """zeros, zeros_like and kin: of a prototype the shape is used, not the values."""
+    """zeros, zeros_like and kin: of a prototype the shape is used, not the values.
+
+    A unit matrix of truth values is a mask that sizes tell, and stays plain.
+    """
     result = _original[func.__name__](*raw(args), **raw(kwargs))
+    if func.__name__ in _UNIT and result.dtype == bool and not session.deciding:
+        return result
     first = [*args[:1], kwargs.get("a"), kwargs.get("prototype")]
     rest = (args[1:], {k: v for k, v in kwargs.items() if k not in ("a", "prototype")})
     edges = [same_cells(t, result.shape) for t in tracked_in(rest)]
