@@ -261,3 +261,38 @@ def test_holidays_and_masks_of_indices_have_a_say() -> None:
     sized = wa.track(lambda x: np.unravel_index(x[:2], (x[2], x[3])))
     sized(PLACES)
     assert sized.last[0].backward((0,), "influencing")["x"][0].tolist() == [2, 3]
+
+
+BY_INDEX: dict[str, Any] = {
+    "rows": (lambda a, i: a[i], lambda at: [at[0]]),
+    "columns": (lambda a, i: a[:, i], lambda at: [at[1]]),
+    "after others": (lambda a, i: a[..., None, i], lambda at: [at[2]]),
+    "others between": (lambda a, i: a[None][0, :, None, i], lambda at: [at[0]]),
+    "a column of positions": (lambda a, i: a[i[:, None], [0, 1]], lambda at: [at[0]]),
+    "mesh": (lambda a, i: a[np.ix_([0, 2], i)], lambda at: [at[1]]),
+    "take": (lambda a, i: np.take(a, i, axis=1), lambda at: [at[1]]),
+    "take a table": (lambda a, i: a.take(i.reshape(2, 2), axis=-1), lambda at: [at[1] * 2 + at[2]]),
+    "take_along_axis": (lambda a, i: np.take_along_axis(a, i[:, None], 1), lambda at: [at[0]]),
+    "choose": (lambda a, i: np.choose(i % 2, a[:2, :4]), lambda at: [at[0]]),
+}
+
+
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_an_index_array_tells_cell_by_cell(name: str) -> None:
+    call, wanted = BY_INDEX[name]
+    follow = wa.track(lambda a, i: call(a, i))
+    index = np.array([2, 0, 1, 2])
+    assert np.array_equal(follow(TABLE, index), call(TABLE, index))
+    answer = follow.last
+    assert answer.grade == "exact"
+    for at in np.ndindex(*answer.shape):
+        assert answer.backward(at, "influencing")["i"][0].tolist() == wanted(at)
+        assert not len(answer.backward(at)["i"][0])
+
+
+def test_a_mesh_of_masks_is_steered_by_all_of_them() -> None:
+    follow = wa.track(lambda a, m: a[np.ix_(m, [0, 1])])
+    follow(TABLE, np.array([True, False, True, False]))
+    assert follow.last.grade == "exact"
+    assert follow.last.backward((1, 0), "influencing")["m"][0].tolist() == [0, 1, 2, 3]
+    assert [found.tolist() for found in follow.last.backward((1, 0))["a"]] == [[2], [0]]

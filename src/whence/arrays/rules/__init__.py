@@ -67,6 +67,7 @@ _serve("movement", movement.moved,
        "atleast_1d atleast_2d atleast_3d broadcast_to broadcast_arrays expand_dims squeeze flip "
        "fliplr flipud rot90 diagonal diag diagflat tril triu unstack meshgrid")  # fmt: skip
 _serve("movement", movement.block, "block")
+_serve("movement", movement.open_mesh, "ix_")
 _serve("movement", movement.in_order, "ravel reshape")
 _serve("movement", movement.shared_out, "resize split array_split hsplit vsplit dsplit")
 _serve("movement", movement.cast, "copy astype")

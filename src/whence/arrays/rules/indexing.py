@@ -15,6 +15,7 @@ from whence.arrays.graph import Edge, Node
 from whence.arrays.memory import owner
 from whence.arrays.rules.arguments import given, own
 from whence.arrays.rules.base import finish, key_edge, shape_of
+from whence.arrays.rules.linear import contract
 from whence.arrays.rules.records import field, is_field, named_field, object_item, picks_item
 from whence.arrays.rules.replay import Slot, replay, template
 from whence.arrays.session import Reach, Session
@@ -43,7 +44,7 @@ def get(array: TrackedArray, key: Any) -> Any:
         held = session.hold(*map(given, arrays))
         rule = partial(replay, operator.getitem, args, {}, held, 0, in_shape, None)
     edges = [Edge(array.node_, rule, by_values=bool(steers))]
-    edges += [key_edge(k, shape) for k in steers]
+    edges += [_steering(k, plain, shape, len(in_shape)) for k in steers]
     found = result[()] if array.scalar_ and is_field(key) and not shape else result
     record = isinstance(found, np.void) and found.dtype.names is not None
     if not record:
@@ -55,6 +56,40 @@ def get(array: TrackedArray, key: Any) -> Any:
     if record:
         made.scalar_ = True
     return made
+
+
+def _steering(key: TrackedArray, whole: Any, shape: Shape, ndim: int) -> Edge:
+    """Influence of an index array, of each of its cells on what it says the place of."""
+    place = _place_of_arrays(whole, ndim) if key.data_.ndim and key.data_.dtype != bool else None
+    if place is None:
+        return key_edge(key, shape)
+    at, count = place
+    axes = range(at + count - key.data_.ndim, at + count)
+    rule = partial(contract, shape, key.data_.shape, tuple(axes))
+    return Edge(key.node_, rule, contributing=False)
+
+
+def _place_of_arrays(key: Any, ndim: int) -> tuple[int, int] | None:
+    """Where in the result the axes of index arrays are, and how many; None with masks."""
+    items = key if type(key) is tuple else (key,)
+    kinds = [_kind(item) for item in items]
+    if "mask" in kinds:
+        return None
+    arrays = [i for i, kind in enumerate(kinds) if kind == "array"]
+    count = max(np.ndim(items[i]) for i in arrays)
+    if arrays[-1] - arrays[0] >= len(arrays):  # others in between: they come first
+        return 0, count
+    before = kinds[: arrays[0]]
+    rest = ndim - sum(kind in ("array", "slice") for kind in kinds)
+    return sum(rest if kind == "rest" else 1 for kind in before), count
+
+
+def _kind(item: Any) -> str:
+    if item is None or type(item) is slice:
+        return "none" if item is None else "slice"
+    if item is Ellipsis:
+        return "rest"
+    return "mask" if np.asarray(item).dtype == bool else "array"
 
 
 def _sizing(key: Any, result: Any, array: TrackedArray) -> list[Node]:

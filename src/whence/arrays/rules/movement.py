@@ -31,6 +31,7 @@ from whence.arrays.rules.base import (
     bind,
     finish,
     into_out,
+    key_edge,
     lifted,
     name_of,
     plain_call,
@@ -39,6 +40,7 @@ from whence.arrays.rules.base import (
     steer,
     store,
 )
+from whence.arrays.rules.linear import contract
 from whence.arrays.rules.replay import arrays_slotted, index_of, laid_out, replay, template
 from whence.arrays.session import Reach, Session
 from whence.arrays.tracked import TrackedArray, raw, tracked_in
@@ -142,11 +144,34 @@ def selecting(*selectors: str) -> Any:
             for i, t in enumerate(slots)
         ]
         steering = [bound.get(s) for s in selectors]
-        edges = steer(edges, steering, shape_of(result))
+        if func in _COUNTING:
+            edges = steer(edges, steering, shape_of(result))
+        else:
+            edges += [_told_by(t, bound.get("axis"), result) for t in tracked_in(steering)]
         sized_by = [t.node_ for t in tracked_in(steering)] if func in _COUNTING else []
         return finish(session, result, edges, name_of(func), args, sized_by)
 
     return rule
+
+
+def _told_by(index: TrackedArray, axis: Any, result: Any) -> Edge:
+    """Influence of an index array whose axes are those of the result, or stand in place of one."""
+    shape, count = shape_of(result), index.data_.ndim
+    if axis is None or index.data_.shape == shape or not count:
+        return key_edge(index, shape)
+    at = int(axis) % (len(shape) - count + 1)
+    return Edge(
+        index.node_, partial(contract, shape, index.data_.shape, (*range(at, at + count),)), False
+    )
+
+
+def open_mesh(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.ix_`: masks are the positions where they are true."""
+    masks = [np.asarray(raw(value)).dtype == bool for value in args]
+    places = [
+        np.nonzero(value)[0] if mask else value for value, mask in zip(args, masks, strict=True)
+    ]
+    return moved(session, func, tuple(places), kwargs)
 
 
 def along_axis(*selectors: str) -> Any:
