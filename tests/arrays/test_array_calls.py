@@ -130,3 +130,26 @@ def test_windows_of_a_large_array_are_not_listed() -> None:
     assert {tuple(map(int, cell)) for cell in zip(*found, strict=True)} == {
         (row, column) for row in (7, 8, 9) for column in (5, 6, 7)
     }
+
+
+def test_arrays_in_brackets() -> None:
+    def joined(x: Any, y: Any) -> Any:
+        edges = np.r_[0, np.flatnonzero(x > 1), len(x)]
+        pairs, table = np.c_[x, y[::-1]], np.r_["0,2", x[:2], [1, y[0]]]
+        return edges, pairs, table, np.r_[0:2, x[4], True], np.c_[x]
+
+    x, y = np.array([3.0, 1.0, 2.0, 9.0, -4.0, 0.5]), np.arange(6.0)
+    follow = wa.track(joined)
+    for found, plain in zip(follow(x, y), joined(x, y), strict=True):
+        assert found.dtype == plain.dtype and np.array_equal(found, plain)
+    assert {answer.grade for answer in follow.last} == {"exact"}
+    edges, pairs, table, mixed, column = follow.last
+    assert edges.backward((1,))["x"][0].tolist() == [0]
+    assert edges.backward((1,), "influencing")["x"][0].tolist() == [1, 2, 3, 4, 5]
+    assert pairs.backward((1, 0))["x"][0].tolist() == [1]
+    assert pairs.backward((1, 1))["y"][0].tolist() == [4]
+    assert [table.backward((1, k))["y"][0].tolist() for k in (0, 1)] == [[], [0]]
+    assert [mixed.backward((k,))["x"][0].tolist() for k in (1, 2, 3)] == [[], [4], []]
+    assert column.backward((2, 0))["x"][0].tolist() == [2]
+    with pytest.raises(ValueError, match="dimensions"):
+        wa.track(lambda x: np.r_[x, x[None]])(x)

@@ -25,6 +25,7 @@ from whence.arrays.forms import identity, reshaped
 from whence.arrays.graph import Edge
 from whence.arrays.rules.arguments import of_list, parameters, settled
 from whence.arrays.rules.base import all_cells, finish, same_cells
+from whence.arrays.rules.brackets import Brackets
 from whence.arrays.rules.flat import Flat
 from whence.arrays.rules.strided import is_interface, laid_out_anew
 from whence.arrays.session import Session
@@ -42,10 +43,20 @@ _CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortran
 _CHECKING = ("asarray_chkfinite", "require")
 _UNIT = ("eye", "identity")
 _BLANK = ("zeros", "ones", "empty", "full", *_UNIT)
+_JOINING = ("r_", "c_")
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
-_original: dict[str, Callable[..., Any]] = {
+_original: dict[str, Any] = {
     name: getattr(np, name)
-    for name in (*_CONVERTING, *_CHECKING, *_BLANK, *_LIKE, "arange", "isscalar", "nditer")
+    for name in (
+        *_CONVERTING,
+        *_CHECKING,
+        *_BLANK,
+        *_LIKE,
+        "arange",
+        "isscalar",
+        "nditer",
+        *_JOINING,
+    )
 }
 
 
@@ -230,7 +241,7 @@ class _Followed(ModuleType):
         return import_module, (self.__name__,)
 
 
-def _attribute(name: str, wrapper: Callable[..., Any]) -> property:
+def _attribute(name: str, wrapper: Any) -> property:
     """A wrapper in place of what the module has, for the tracked code.
 
     Others find the original: libraries that are imported meanwhile would keep the wrapper, and
@@ -262,6 +273,9 @@ for _name in (*_BLANK, *_LIKE):
     setattr(_Followed, _name, _attribute(_name, _blank(_original[_name])))
 for _name, _wrapped in (("arange", _ranging), ("isscalar", _asking), ("nditer", _iterating)):
     setattr(_Followed, _name, _attribute(_name, _wrapped(_original[_name])))
+
+for _name in _JOINING:
+    setattr(_Followed, _name, _attribute(_name, Brackets(_original[_name], _name)))
 
 
 def enter(session: Session) -> Token[Session | None]:
