@@ -279,9 +279,16 @@ def test_functions_given_to_numpy_are_called_once() -> None:
     def f(x: Any) -> Any:
         return np.piecewise(x, [x < 1, x >= 1], [lambda v: calls.append(1) or -v, 0.0])
 
+    @wa.track
+    def g(x: Any) -> Any:
+        return np.apply_over_axes(lambda a, axis: calls.append(1) or np.sum(a, axis), x, [0])
+
     assert f(X).tolist() == [0, 0, 0, 0, 4, -0.5]
     assert calls == [1]
-    assert f.last.grade == "superset"
+    assert f.last.grade == "exact"
+    assert g(X).tolist() == [X.sum()]
+    assert calls == [1, 1]
+    assert g.last.grade == "superset"
 
 
 def test_an_array_kept_from_an_earlier_call_is_handed_out_plain() -> None:

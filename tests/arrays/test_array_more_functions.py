@@ -296,3 +296,26 @@ def test_a_mesh_of_masks_is_steered_by_all_of_them() -> None:
     assert follow.last.grade == "exact"
     assert follow.last.backward((1, 0), "influencing")["m"][0].tolist() == [0, 1, 2, 3]
     assert [found.tolist() for found in follow.last.backward((1, 0))["a"]] == [[2], [0]]
+
+
+def test_pieces_of_an_array() -> None:
+    def folded(x: Any, y: Any) -> Any:
+        pieces = [lambda v, k: v * k, lambda v, k: v - k, y[0]]
+        one = np.piecewise(x, [x < 5, x > 9], pieces, 2.0)
+        return one, np.piecewise(np.arange(7.0), x > 9, [y[1], 5]), np.piecewise(y, [y > 99], [1])
+
+    y = np.array([0.5, -1.0])
+    follow = wa.track(folded)
+    for found, plain in zip(follow(LINE, y), folded(LINE, y), strict=True):
+        assert np.array_equal(found, plain)
+    first, second, third = follow.last
+    assert {answer.grade for answer in follow.last} == {"exact"}
+    for k, value in enumerate(LINE):
+        outside = value < 5 or value > 9
+        assert first.backward((k,))["x"][0].tolist() == ([k] if outside else [])
+        assert first.backward((k,))["y"][0].tolist() == ([] if outside else [0])
+        assert k in second.backward((k,), "influencing")["x"][0]
+        assert second.backward((k,))["y"][0].tolist() == ([1] if value > 9 else [])
+    assert third.backward((0,), "influencing")["y"][0].tolist() == [0]
+    with pytest.raises(ValueError, match="condition"):
+        wa.track(lambda x: np.piecewise(x, [x < 0, x > 2], [1]))(LINE)

@@ -39,6 +39,7 @@ _AS_GIVEN: tuple[FunctionRule, ...] = (
     verdict,
     movement.block,
     lanes.apply_along_axis,
+    lanes.piecewise,
 )
 
 
@@ -105,6 +106,7 @@ _serve("choice", order.clip, "clip")
 _serve("choice", choosing.where, "where")
 _serve("choice", choosing.select, "select")
 _serve("python", lanes.apply_along_axis, "apply_along_axis")
+_serve("python", lanes.piecewise, "piecewise")
 _serve("order", order.sort, "sort partition")
 _serve("order", order.argsort, "argsort argpartition")
 _serve("order", order.quantile,

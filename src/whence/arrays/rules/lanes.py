@@ -1,4 +1,4 @@
-"""`np.apply_along_axis`: a function of each lane of an array."""
+"""`np.apply_along_axis` and `np.piecewise`, which run functions of Python on parts of an array."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from whence.arrays.rules.arguments import as_array, decided_by, own
 from whence.arrays.rules.base import bind, lifted
+from whence.arrays.rules.fallback import unknown
 from whence.arrays.session import Session
 from whence.arrays.tracked import raw, tracked_in
 
@@ -45,3 +46,33 @@ def _applied(function: Any, axis: int, array: Any) -> Any:
     for step in range(len(inner)):  # results stand where the lane stood
         table = np.moveaxis(table, len(outer) + step, axis + step)  # type: ignore[type-var]
     return table
+
+
+def piecewise(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
+    """`np.piecewise`: each function runs on the tracked cells that its condition takes."""
+    bound = bind(func, args, kwargs)
+    options = {k: v for k, v in kwargs.items() if k not in ("x", "condlist", "funclist")}
+    array, pieces = lifted(session, as_array(bound["x"])), bound["funclist"]
+    masks = _masks(session, array, bound["condlist"])
+    otherwise = len(masks) == len(pieces) - 1
+    if not array.data_.ndim or not masks or not (otherwise or len(masks) == len(pieces)):
+        return unknown(session, func, args, kwargs)
+    if otherwise:
+        masks.append(~np.any(np.stack(masks), axis=0))
+    made = np.zeros_like(array)
+    for mask, piece in zip(masks, pieces, strict=True):
+        if not callable(piece):
+            made[mask] = piece
+        elif raw(mask).any():
+            made[mask] = piece(array[mask], *bound.get("args", ()), **options)
+    return made
+
+
+def _masks(session: Session, array: Any, conditions: Any) -> list[Any]:
+    """The conditions of `np.piecewise`, of which a single one need not be in a list."""
+    plain = np.asarray(raw(conditions))
+    if plain.ndim == array.data_.ndim:
+        conditions = [conditions]
+    if any(np.shape(raw(condition)) != array.data_.shape for condition in conditions):
+        return []
+    return [lifted(session, condition).astype(bool) for condition in conditions]
