@@ -239,12 +239,12 @@ def test_what_options_and_lists_decide_makes_no_view(text: str) -> None:
 
 # what functions work on; all else says how
 _WORKED_ON = (
-    "A a a_max a_min ar arr array arrays ary atol b begindates bins choicelist choices condition "
-    "condlist correction count dates ddof decimals default deletechars discont dst dx enddates f "
-    "fill_value fillchar filt fp i ind indices initial left m mask max mean min nan neginf new obj "
-    "offsets old out p period posinf prepend append prototype q rcond repeats right rtol sep "
-    "sorter src step stop table tabsize to_begin to_end tol tup v val vals values weights where "
-    "width x xp y z"
+    "A a a_max a_min ar arr array arrays ary atol aweights b begindates bins choicelist choices "
+    "condition condlist correction count dates ddof decimals default deletechars discont dst dx "
+    "enddates f fill_value fillchar filt fp fweights i ind indices initial left m mask max mean "
+    "min nan neginf new obj offsets old out p period posinf prepend append prototype q rcond "
+    "repeats right rtol sep sorter src step stop table tabsize to_begin to_end tol tup v val "
+    "vals values weights where width x xp y z"
 )
 
 

@@ -119,6 +119,11 @@ ANNOTATED = {
 }  # fmt: skip
 
 CHANGED = {
+    "cov": (lambda x: np.cov(x)[1:], TABLE),
+    "cov of columns": (lambda x: np.cov(x, rowvar=False), TABLE),
+    "cov of two": (lambda x: np.cov(x[0], x[1:3], aweights=[1, 2, 3, 1, 2, 4]), TABLE),
+    "cov of one": (np.cov, LINE),
+    "corrcoef": (lambda x: np.corrcoef(x[:2], x[3])[:2, 2], TABLE),
     "fft of the first cells": (lambda x: np.fft.fft(x, 3, axis=0), TABLE),
     "fft of a longer line": (lambda x: np.fft.rfft(x, n=9), LINE),
     "irfft as long as before": (lambda x: np.fft.irfft(x, n=6)[1:3], LINE),

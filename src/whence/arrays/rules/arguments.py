@@ -25,13 +25,13 @@ from whence.arrays.session import Session
 from whence.arrays.tracked import FunctionRule, TrackedArray, raw, tracked_in
 
 _OPTIONS = (
-    "M N axes axis axis1 axis2 axisa axisb axisc busdaycal casting compute_uv copy deg density "
-    "destination device dims dtype edge_order encoding equal_nan errors full_matrices hermitian "
-    "holidays include_initial indexing "
-    "indices_or_sections k keepdims kind kth method minlength mode n new_shape newshape norm "
-    "offset optimize ord order overwrite_input pad_width reflect_type reps return_counts "
-    "return_index return_inverse returned roll s shape shift side sorted source sparse stable "
-    "start stat_length subok timezone trim UPLO unit upper weekmask window_shape wrap writeable"
+    "M N axes axis axis1 axis2 axisa axisb axisc bias busdaycal casting compute_uv copy deg "
+    "density destination device dims dtype edge_order encoding equal_nan errors full_matrices "
+    "hermitian holidays include_initial indexing indices_or_sections k keepdims kind kth method "
+    "minlength mode n new_shape newshape norm offset optimize ord order overwrite_input "
+    "pad_width reflect_type reps return_counts return_index return_inverse returned roll rowvar "
+    "s shape shift side sorted source sparse stable start stat_length subok timezone trim UPLO "
+    "unit upper weekmask window_shape wrap writeable"
 )
 OPTIONS = frozenset(_OPTIONS.split())
 LISTS = frozenset(
