@@ -14,7 +14,7 @@ from whence.arrays.memory import Array, copy_as_laid
 from whence.arrays.session import Reach, Session
 
 FunctionRule = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
-STRIDES = np.lib.stride_tricks.as_strided.__code__  # it dispatches on nothing
+STRIDES = getattr(np.lib.stride_tricks.as_strided, "__code__", None)  # it dispatches on nothing
 PYTHON = 2  # a `scalar_` that is an object of Python, not a scalar of NumPy
 new = object.__new__  # what every call needs is made without the frame of an `__init__`
 
