@@ -1,6 +1,7 @@
 """Containers of Python around tracked arrays, and how many pieces there are of one."""
 
 import collections
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import whence.arrays as wa
+from whence.plan.paths import Value
 
 
 class Pair(NamedTuple):
@@ -220,3 +222,52 @@ def test_keys_sets_and_slices_are_plain() -> None:
     assert found == plain
     assert [type(key) for key in found[0]] == [np.float64] * 6
     assert {type(item) for item in (*found[2], found[3].stop, *found[4])} == {np.float64}
+
+
+@dataclass
+class Fitted:
+    slope: Any
+    name: str = "line"
+    inner: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    one: Any
+    two: Any
+
+
+@wa.track
+def fitted(x: Any) -> Any:
+    found = Fitted(x * 2, inner={"halves": Halves(x[0], x[1:])})
+    found.inner["whole"] = found
+    return found
+
+
+def test_arrays_in_a_dataclass_that_is_returned_are_plain_and_have_answers() -> None:
+    found = fitted(np.arange(4.0))
+    assert type(found) is Fitted and found.inner["whole"] is found
+    assert type(found.slope) is type(found.inner["halves"].two) is np.ndarray
+    assert type(found.inner["halves"].one) is np.float64
+    assert wa.provenance(found.slope).backward(1)["x"][0].tolist() == [1]
+    assert wa.provenance(found.inner["halves"].two).backward(1)["x"][0].tolist() == [2]
+    assert {p.name for p in fitted.last if p.grade == "exact"} == {
+        "fitted.slope",
+        "fitted.inner['halves'].one",
+        "fitted.inner['halves'].two",
+    }
+
+
+def test_an_argument_of_a_dataclass_that_is_returned_is_itself() -> None:
+    model = Fitted(None)
+    fit = wa.track(lambda self, x: setattr(self, "slope", x.mean()) or self)
+    assert fit(model, np.arange(4.0)) is model
+    assert model.slope == 1.5 and type(model.slope) is np.float64
+
+
+def test_views_know_the_fields_of_a_dataclass() -> None:
+    split = wa.track(lambda x: Value(x + 1), views=wa.Views())  # what libraries define is known
+    for _ in range(4):
+        made: Any = split(np.arange(4.0))
+        assert wa.provenance(made.key).backward(1)["x"][0].tolist() == [1]
+    assert split.last.view == "dimensional"

@@ -6,6 +6,7 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -54,6 +55,11 @@ def is_filled(value: Any) -> bool:
     return isinstance(value, list | dict | deque) or type(value) is SimpleNamespace
 
 
+def is_record(value: Any) -> bool:
+    """Whether a value is an object of a dataclass."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
 def plain(value: Any) -> Any:
     """What can be in no relation, without tracked numbers: sets and slices."""
     if type(value) in (set, frozenset):
@@ -62,9 +68,12 @@ def plain(value: Any) -> Any:
 
 
 def items_of(container: Any) -> Any:
-    """What a container holds, as a list or a dict."""
+    """What a container or a record holds, as a list or a dict."""
     if isinstance(container, dict):
         return dict(container.items())
+    if is_record(container):
+        names = (field.name for field in fields(container))
+        return {name: getattr(container, name) for name in names if hasattr(container, name)}
     return dict(vars(container)) if type(container) is SimpleNamespace else list(container)
 
 

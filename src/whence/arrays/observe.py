@@ -13,9 +13,11 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.codec import decode, encode
+from whence.arrays.containers import is_record, items_of
 from whence.arrays.expand import expand
 from whence.arrays.forms import COLUMNS, Boxes, Form, Reshape, empty
 from whence.arrays.graph import Edge, Held, Input, Node
+from whence.arrays.known import remember
 from whence.arrays.provenance import Provenance
 from whence.arrays.rules.reduce import arg_lane, at_index
 from whence.arrays.rules.ufuncs import chosen, took_first
@@ -24,7 +26,8 @@ from whence.arrays.walks import relate
 from whence.errors import ArrayError
 
 if TYPE_CHECKING:
-    from whence.arrays.capture import Call, TrackedFunction
+    from whence.arrays.call import Call
+    from whence.arrays.capture import TrackedFunction
 
 Array = np.ndarray[Any, Any]
 ROWS_KEPT = 64
@@ -345,8 +348,6 @@ def rebuild(
     function: TrackedFunction, result: Any, inputs: Inputs, outputs: list[Output], kind: str
 ) -> list[Provenance] | None:
     """Provenance of a plain result by a view; None if the result does not have the view's shape."""
-    from whence.arrays.capture import remember
-
     found = dict(_leaves_of(result))
     if set(found) != {o.path for o in outputs}:
         return None
@@ -374,6 +375,8 @@ def _leaves_of(result: Any, path: str = "") -> list[tuple[str, Any]]:
         return [leaf for i, r in enumerate(result) for leaf in _leaves_of(r, f"{path}[{i}]")]
     if type(result) is dict:
         return [leaf for k, r in result.items() for leaf in _leaves_of(r, f"{path}[{k!r}]")]
+    if is_record(result):
+        return [leaf for f, r in items_of(result).items() for leaf in _leaves_of(r, f"{path}.{f}")]
     return [] if result is None else [(path, result)]
 
 

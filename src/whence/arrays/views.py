@@ -26,7 +26,8 @@ from whence.arrays.observe import (
 from whence.arrays.viewstore import MemoryStore, ViewStore
 
 if TYPE_CHECKING:
-    from whence.arrays.capture import Call, TrackedFunction
+    from whence.arrays.call import Call
+    from whence.arrays.capture import TrackedFunction
 
 EXACT_KEPT = 16
 DIGESTS_KEPT = 16  # a function with more than these has surroundings that keep changing
