@@ -201,6 +201,23 @@ def test_a_python_function_says_that_it_tells_too_much(workshop, games):
     assert trace.grade == "exact"
 
 
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_the_start_and_the_end_of_a_session_are_those_of_all_its_rows(workshop, games, mode):
+    games.selectExpr("name", "make_timestamp(2024, 1, 1, day, 0, 0) AS at").where(
+        "name = 'x'"
+    ).createOrReplaceTempView("visits")
+    frame = workshop.session.sql(
+        "SELECT session_window.start AS start, collect_list(name) AS names "
+        "FROM visits GROUP BY session_window(at, '150 minutes')"
+    )
+    rows = [0, 2, 4]
+    found, trace = cells(workshop, frame, "start, names[0]", mode)
+    assert trace.grade == "exact"
+    assert {key for key, role in found.items() if role == BY} >= of(rows, "day", BY).keys()
+    found, _ = cells(workshop, frame, "names[0]", mode)
+    assert len({row for row, _ in found}) == 1
+
+
 def test_a_chosen_value_beside_a_sum_says_that_it_tells_too_much(workshop, games):
     frame = games.groupBy("team").agg(F.max("points").alias("most"), F.sum("day").alias("days"))
     found, trace = cells(workshop, frame, "team = 'a', most")

@@ -66,6 +66,9 @@ class AggregateCall:
     label: str = ""
 
 
+SESSION = "session_window"
+"""The column of session windows, as Spark names it."""
+
 _OF_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist", "NTile"})
 
 
@@ -229,6 +232,11 @@ class Aggregate(_Operator):
     def in_python(self) -> bool:
         """Whether a Python function makes the values; Spark lets no aggregate stand beside it."""
         return any(call.function == "PythonUDAF" for call in self.aggregates)
+
+    @property
+    def merges(self) -> bool:
+        """Whether its groups are session windows, where rows of several keys become one group."""
+        return any(SESSION in key.text for key in self.keys)
 
     @property
     def collects(self) -> bool:

@@ -113,8 +113,7 @@ def apart(gateway: Gateway, operator: Operator, plan: Plan) -> Plan:
     Spark moves a filter on the start or the end of sessions below their aggregate, where it drops
     rows before it is known how far a session goes.
     """
-    keys = (key for op in ops.walk(operator) if isinstance(op, ops.Aggregate) for key in op.keys)
-    if not any("session_window" in key.text for key in keys):
+    if not any(isinstance(op, ops.Aggregate) and op.merges for op in ops.walk(operator)):
         return plan
     return gateway.resolve(gateway.filter(gateway.parse("spark_partition_id() >= 0"), plan))
 

@@ -33,7 +33,8 @@ class GroupMarks:
 
         An aggregated value leads to the members that made it, and one that was chosen among theirs
         to those that had it, while the others were looked at; a grouping key is that of those
-        members, or of all of them if no aggregated value of the group is asked about.
+        members, or of all of them if no aggregated value of the group is asked about or if it is a
+        session.
         """
         made = {call.column for call in operator.aggregates}
         values = [mark for mark in marks if mark.column in made]
@@ -78,7 +79,8 @@ class GroupMarks:
         used = self._members.used(members, values, made_of)
         below += picked
         for mark in keys:
-            below += self._key_marks(operator, mark, used)
+            of_all = _is_session(operator, mark)
+            below += self._key_marks(operator, mark, members.table if of_all else used)
         near = union_of(ROW, [used, *(m.table for m in [*below, *counted])])
         narrowed = self._tables.table(
             "members", f"SELECT * FROM {members.table} WHERE {ROW} IN ({near})"
@@ -99,6 +101,19 @@ class GroupMarks:
             replace(operator, decides=()), Scope(used, Nothing(), {}), [moved]
         )
         return found.get(0, [])
+
+
+def _is_session(operator: ops.Aggregate, mark: Mark) -> bool:
+    """Whether a key is the start or the end of a session, which all of its rows make together."""
+    if not operator.merges:
+        return False
+    moves = moves_of(operator, mark)
+    if moves is None:
+        return any(
+            column.number == mark.column and column.name == ops.SESSION
+            for column in operator.children[0].output
+        )
+    return any(path.name == ops.SESSION for move in moves for path in move.inputs)
 
 
 def _picks(call: ops.AggregateCall) -> bool:
