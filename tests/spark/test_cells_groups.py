@@ -218,6 +218,29 @@ def test_the_start_and_the_end_of_a_session_are_those_of_all_its_rows(workshop, 
     assert len({row for row, _ in found}) == 1
 
 
+GROUPED: dict[str, tuple[tuple[str, ...], list[int]]] = {
+    "level = 0, team = 'a', name = 'x'": (("team", "name"), [0, 2]),
+    "level = 1, team = 'a'": (("team",), [0, 1, 2, 3]),
+    "level = 3": ((), EVERY),
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+@pytest.mark.parametrize("asked", GROUPED)
+def test_columns_that_a_grouping_set_leaves_out_do_not_matter(workshop, games, asked, mode):
+    games.createOrReplaceTempView("t")
+    frame = workshop.session.sql(
+        "SELECT team, name, sum(day) AS days, grouping_id() AS level "
+        "FROM t GROUP BY ROLLUP(team, name)"
+    )
+    keys, rows = GROUPED[asked]
+    expected = of(rows, "day", BY)
+    for key in keys:
+        expected |= of(rows, key, BY)
+    found, trace = cells(workshop, frame, f"{asked}, days", mode)
+    assert (found, trace.grade) == (expected, "exact")
+
+
 def test_a_chosen_value_beside_a_sum_says_that_it_tells_too_much(workshop, games):
     frame = games.groupBy("team").agg(F.max("points").alias("most"), F.sum("day").alias("days"))
     found, trace = cells(workshop, frame, "team = 'a', most")

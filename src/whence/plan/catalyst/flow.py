@@ -86,12 +86,13 @@ class Flow:
     ) -> tuple[Move, ...]:
         """How the lists of an Expand make its output columns, each list for some rows.
 
-        Where two lists make a column of different values, the number of the list tells.
+        Where two lists make a column of different values, or one makes none, the number of the
+        list tells.
         """
         found: list[Move] = []
         for i, column in enumerate(output):
             options = [self._evaluator.shape(listed[i]) for listed in lists]
-            if len({shape for shape in options if shape != NOTHING}) > 1:
+            if len(set(options)) > 1:
                 found += dict.fromkeys(
                     _numbered(at, move)
                     for at, shape in enumerate(options)
