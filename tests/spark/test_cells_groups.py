@@ -191,6 +191,17 @@ def test_a_choice_by_data_says_that_it_tells_too_much(workshop, games):
     }
 
 
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_a_branch_of_a_union_without_rows_says_nothing(workshop, games, mode):
+    known = games.where("day = 1").selectExpr("team", "name AS one")
+    other = games.where("day = 2").selectExpr("team", "if(points > 5, name, team) AS one")
+    found, trace = cells(workshop, known.union(other), "team = 'a', one = 'x'", mode)
+    assert trace.grade == "exact"
+    assert found == of([0], "team", BY) | of([0], "name", BY) | of([0], "day", NEAR)
+    _, trace = cells(workshop, known.union(other), "team = 'a', one = 'y'", mode)
+    assert trace.grade == "superset"
+
+
 def test_a_python_function_says_that_it_tells_too_much(workshop, games):
     pair = F.udf(lambda day, name: (day, name), "struct<day: int, name: string>")
     frame = games.where("day = 3").select(pair("day", "name").alias("p"), "team")

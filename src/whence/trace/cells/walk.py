@@ -250,6 +250,8 @@ class Walk:
             table = self._tables.table(
                 "branch", f"SELECT * FROM {scope.table} WHERE {quoted(choice.slot)} = {number}"
             )
+            if not self._tables.count(table):
+                continue  # what is not known there does not matter
             columns = {
                 out.number: own.number
                 for out, own in zip(operator.output, child.output, strict=True)
