@@ -307,6 +307,34 @@ def test_a_changed_map_says_no_places(workshop: Workshop) -> None:
         assert "t[0]" in trace.tree("t") and trace._repr_html_()
 
 
+KEYED = {
+    "map(1.0D, x, 2.0D, ns[0])[1]": ({"x"}, "exact"),
+    "map(1.5BD, x, 2BD, ns[0])[2BD]": ({"ns[0]"}, "exact"),
+    "map(1e20D, x, 2D, ns[0])[1e20BD]": ({"x"}, "exact"),
+    "map(true, x, false, ns[0])[true]": ({"x"}, "exact"),
+    "map(DATE'2024-01-02', x, DATE'2024-01-03', ns[0])['2024-01-03']": ({"ns[0]"}, "exact"),
+    "map(TIMESTAMP'2024-01-02 00:00:00', x)[DATE'2024-01-02']": ({"x"}, "superset"),
+    "map(X'61', x, X'62', ns[0])[X'61']": ({"x", "ns[0]"}, "superset"),
+}
+
+
+@pytest.mark.parametrize("above", ["SELECT {0} AS v FROM t", "SELECT m{1} AS v FROM ({2})"])
+def test_keys_are_found_however_they_are_written(workshop: Workshop, above: str) -> None:
+    path = str(workshop.folder())
+    workshop.session.createDataFrame([ROW], SCHEMA).write.parquet(path)
+    workshop.session.read.parquet(path).createOrReplaceTempView("t")
+    made = []
+    for each in KEYED:
+        whole, _, key = each.rpartition("[")
+        made.append(above.format(each, f"[{key}", f"SELECT {whole} AS m FROM t"))
+    every = " UNION ALL ".join(f"SELECT {i} AS i, v FROM ({sql})" for i, sql in enumerate(made))
+    run = whence.capture(workshop.session.sql(every), archive=workshop.folder(), progress=False)
+    for i, (wanted, grade) in enumerate(KEYED.values()):
+        trace = run.trace(whence.pattern(f"i = {i}, v"))
+        by = {c["path"] for c in trace.cells().to_pylist() if c["role"] == "contributing"}
+        assert (by, trace.cell_grade) == (wanted, grade), made[i]
+
+
 def test_entries_of_a_source_that_is_no_longer_what_it_was(workshop: Workshop) -> None:
     folder = workshop.folder()
     frame = workshop.session.createDataFrame([ROW], SCHEMA).coalesce(1)

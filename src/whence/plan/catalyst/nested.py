@@ -49,7 +49,7 @@ def _item_at(a: Arguments, index: str | None, first: int) -> Shape:
 
 
 def _map_value(a: Arguments) -> Shape:
-    of = a.literal(1)
+    of = a.key(1)
     if of is None:
         return shapes.one_of(shapes.value(a[0]), paths_in(a[1]))
     return shapes.value(a[0], of)
@@ -100,7 +100,7 @@ def _array(a: Arguments) -> Shape:
 def _map(a: Arguments) -> Shape:
     every = a.shapes()
     keys, values = every[::2], every[1::2]
-    names = [a.literal(i) for i in range(0, len(a), 2)]
+    names = [a.key(i) for i in range(0, len(a), 2)]
     found = shapes.choice(values or (NOTHING,))
     if all(name is not None for name in names):
         listed = tuple((str(name), value) for name, value in zip(names, values, strict=True))
