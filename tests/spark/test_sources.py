@@ -68,6 +68,23 @@ def test_parquet_of_several_files(workshop: Workshop) -> None:
     check(workshop, workshop.session.read.parquet(str(folder)), "items")
 
 
+@pytest.mark.parametrize(("cuts", "told"), [((1, 2), "file_name"), ((2, 3), "file_size")])
+def test_files_are_told_apart_by_size_or_else_by_name(
+    workshop: Workshop, cuts: tuple[int, int], told: str
+) -> None:
+    folder = workshop.folder() / "items"
+    first, second = cuts
+    write(ROWS[:first], folder / "a.parquet")
+    write(ROWS[first:second], folder / "b.parquet")
+    write(ROWS[second:], folder / "c.parquet")
+    sizes = {path.stat().st_size for path in folder.iterdir()}
+    assert (len(sizes) == 3) == (told == "file_size")
+    run = check(workshop, workshop.session.read.parquet(str(folder)), "items")
+    (source,) = run.sources()
+    assert told in source.properties["slot"]
+    assert len({file.slot for file in source.files}) == 3
+
+
 def test_hive_partitions(workshop: Workshop) -> None:
     folder = workshop.folder() / "my items 100%"
     frame = workshop.session.createDataFrame([tuple(r.values()) for r in ROWS], SCHEMA)
