@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import shutil
 import statistics
 import subprocess
@@ -62,8 +63,9 @@ def session(memory: str) -> SparkSession:
 
 
 def settle(spark: SparkSession) -> None:
-    """Clear the heap, so that nobody pays for what the run before left behind."""
+    """Clear the heap and write out files, so that nobody pays for what the run before left."""
     spark.sparkContext._jvm.System.gc()
+    os.sync()
 
 
 def plain(spark: SparkSession, sql: str, folder: Path) -> float:
