@@ -8,6 +8,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -348,3 +349,26 @@ def test_entries_of_a_source_that_is_no_longer_what_it_was(workshop: Workshop) -
     assert cells == {"m{key}": "influencing", "m{}": "contributing"}
     assert trace.cell_grade == "superset"
     assert any("entries of its maps" in reason for reason in trace.cell_reasons)
+
+
+@pytest.mark.parametrize("zoned", [True, False])
+def test_keys_that_are_times_have_one_name(workshop: Workshop, zoned: bool) -> None:
+    folder = workshop.folder()
+    folder.mkdir()
+    kind = pa.map_(pa.timestamp("us", tz="UTC" if zoned else None), pa.list_(pa.int32()))
+    times = [datetime(2024, 1, 2, 3, 4, n) for n in range(2)]
+    rows = pa.array([[(times[0], [7, 8]), (times[1], [9])]], kind)
+    pq.write_table(pa.table({"m": rows}), folder / "times.parquet")
+    frame = workshop.session.read.parquet(str(folder / "times.parquet"))
+    opened = frame.selectExpr("explode(m) AS (k, v)")
+    asked = (
+        (frame, "m.`2024-01-02 03:04:00` = 8"),
+        (frame, "m.* = 8"),
+        (opened, "v = 8"),
+        (opened.selectExpr("explode(v) AS i"), "i = 8"),
+    )
+    for pipeline, text in asked:
+        run = whence.capture(pipeline, archive=workshop.folder(), progress=False)
+        cells = run.trace(whence.pattern(text)).cells().to_pylist()
+        by = [cell["path"] for cell in cells if cell["role"] == "contributing"]
+        assert by == ["m{'2024-01-02 03:04:00'}[1]"], (text, cells)

@@ -39,6 +39,16 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def key_text(key: str) -> str:
+    """SQL for the key of a map as text; that of a time says nothing of its zone, which is UTC here.
+
+    Files of one source may have a zone with their times, and those of another none.
+    """
+    zoned = f"typeof({key}) = 'TIMESTAMP WITH TIME ZONE'"
+    told = f"CAST({key} AS VARCHAR)"
+    return f"(CASE WHEN {zoned} THEN regexp_replace({told}, '[+]00$', '') ELSE {told} END)"
+
+
 def local(uri: str) -> str:
     """A file as DuckDB names it."""
     parsed = urlparse(uri)
