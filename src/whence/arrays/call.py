@@ -14,6 +14,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.containers import (
     Lent,
     is_filled,
+    is_of_atoms,
     is_record,
     items_of,
     mapped,
@@ -124,7 +125,10 @@ class Call(Session):
             return value
         if id(value) in self.lent:
             return self.lent[id(value)].own
-        made = mapped(value, lambda item, where: self._admit(item, name + where))
+        if is_of_atoms(value):
+            made = value
+        else:
+            made = mapped(value, lambda item, where: self._admit(item, name + where))
         if made is NotImplemented:
             self.untracked += (name,)
             return value
@@ -140,6 +144,8 @@ class Call(Session):
     def give_back(self) -> None:
         """Let the caller's containers hold what the function has put there."""
         for given, own, name in self.lent.values():
+            if own is given and is_of_atoms(own):
+                continue
             items = mapped(own, partial(self._put, own is given, name))
             self.changed |= take_back(given, items)
 

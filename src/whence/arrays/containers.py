@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from whence.arrays.tracked import raw
 
 Change = Callable[[Any, str], Any]
+_ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class Lent(NamedTuple):
@@ -53,6 +54,13 @@ def _mapped_tuple(value: Any, change: Change) -> Any:
 def is_filled(value: Any) -> bool:
     """Whether a value is a container that can be filled."""
     return isinstance(value, list | dict | deque) or type(value) is SimpleNamespace
+
+
+def is_of_atoms(value: Any) -> bool:
+    """Whether a container has nothing but numbers and texts of Python in it."""
+    if type(value) is dict:
+        return _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
+    return type(value) in (list, tuple) and _ATOMS.issuperset(map(type, value))
 
 
 def is_record(value: Any) -> bool:
