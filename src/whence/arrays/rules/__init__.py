@@ -12,6 +12,7 @@ from whence.arrays.rules import (
     bins,
     cellwise,
     choosing,
+    covariance,
     creation,
     flat,
     indexing,
@@ -131,7 +132,7 @@ _serve("linear", linear.outer, "outer")
 _serve("linear", linear.tensordot, "tensordot")
 _serve("linear", linear.einsum, "einsum")
 _serve("linear", linear.kron, "kron")
-_serve("linear", linear.covariance, "cov corrcoef")
+_serve("linear", covariance.covariance, "cov corrcoef")
 _serve("linear", linear.multi_dot, "multi_dot", np.linalg)
 _serve("linear", linear.cross, "cross")
 _serve("linear", stencil.convolve, "convolve correlate")
