@@ -271,3 +271,13 @@ def test_views_know_the_fields_of_a_dataclass() -> None:
         made: Any = split(np.arange(4.0))
         assert wa.provenance(made.key).backward(1)["x"][0].tolist() == [1]
     assert split.last.view == "dimensional"
+
+
+def test_what_holds_nothing_tracked_is_handed_out_as_it_is() -> None:
+    seen, found = {1, 2}, Fitted(None)
+    for level in range(3000):  # each in the one before it
+        found = Fitted(level, inner=found)
+    shared = Fitted(seen, inner=seen)
+    handed = wa.track(lambda x: (shared, seen, found))(np.arange(2.0))
+    assert handed[0] is shared and shared.slope is shared.inner is seen
+    assert handed[1] is seen and handed[2] is found

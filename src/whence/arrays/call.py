@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -197,20 +198,23 @@ class Call(Session):
         made = mapped(result, lambda item, where: self.hand_out(item, path + where))
         if made is not NotImplemented:
             return made
-        if is_record(result):
+        if not is_record(result):
+            return self._plain_result(result, path)
+        with suppress(RecursionError):  # what lies too deep stays as it is
             self._hand_out_fields(result, path)
-            return result
-        return self._plain_result(result, path)
+        return result
 
     def _hand_out_fields(self, record: Any, path: str) -> None:
         """An object of a dataclass is handed out itself, with plain values in its fields."""
         if id(record) in self.opened:
             return
-        self.opened = {**self.opened, id(record): record}
+        self.opened = self.opened or {}
+        self.opened[id(record)] = record
         for name, value in items_of(record).items():
             made = self.hand_out(value, f"{path}.{name}")
             if made is not value:
-                object.__setattr__(record, name, made)
+                with suppress(AttributeError):  # a property, say, that cannot be set
+                    object.__setattr__(record, name, made)
 
     def _generated(self, values: Any, path: str) -> Any:
         """What a generator gives, one by one; between two the caller may change its arrays."""

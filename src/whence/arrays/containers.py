@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from whence.arrays.tracked import raw
+from whence.arrays.tracked import raw, tracked_in
 
 Change = Callable[[Any, str], Any]
 _ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None)})
@@ -71,8 +71,8 @@ def is_record(value: Any) -> bool:
 def plain(value: Any) -> Any:
     """What can be in no relation, without tracked numbers: sets and slices."""
     if type(value) in (set, frozenset):
-        return type(value)(map(raw, value))
-    return raw(value)
+        return type(value)(map(raw, value)) if tracked_in(list(value)) else value
+    return raw(value) if tracked_in(value) else value
 
 
 def items_of(container: Any) -> Any:

@@ -39,7 +39,7 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def key_text(key: str) -> str:
+def key_as_text(key: str) -> str:
     """SQL for the key of a map as text; that of a time says nothing of its zone, which is UTC here.
 
     Files of one source may have a zone with their times, and those of another none.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from whence.plan.catalyst import shapes, types
-from whence.plan.catalyst.keys import key_text
+from whence.plan.catalyst.keys import constant_key
 from whence.plan.catalyst.nodes import Node
 from whence.plan.catalyst.shapes import Shape, paths_in
 from whence.plan.catalyst.types import DataType
@@ -50,7 +50,7 @@ class Arguments:
 
     def key(self, i: int) -> str | None:
         """The text of a constant argument that is the key of a map."""
-        return key_text(self.node.children[i])
+        return constant_key(self.node.children[i])
 
     def call(self, i: int, *given: Shape) -> Shape:
         """The lambda at `i`, called."""

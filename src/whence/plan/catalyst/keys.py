@@ -16,11 +16,11 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"-?\d+")
 
 
-def key_text(node: Node) -> str | None:
+def constant_key(node: Node) -> str | None:
     """The text of a constant key; None if it is no constant or of a type that has several texts."""
     if node.name == "Cast":
         inner = node.children[0]
-        text = key_text(inner)
+        text = constant_key(inner)
         return None if text is None else converted(text, _type(inner), _type(node))
     value = node.fields.get("value") if node.name == "Literal" else None
     return None if value is None else converted(str(value), _type(node), _type(node))

@@ -8,7 +8,7 @@ from whence.archive import Dataset
 from whence.errors import SourceChangedError
 from whence.plan.paths import Field, Item, Value
 from whence.trace.places import Held, PlaceStep
-from whence.trace.tables import LOCATOR, Tables, check_source, key_text, quoted, text
+from whence.trace.tables import LOCATOR, Tables, check_source, key_as_text, quoted, text
 
 Placed = tuple[str, tuple[PlaceStep, ...]]
 """A table of places and the steps that are at them."""
@@ -62,7 +62,7 @@ class Entries:
         """The table with a column for the key, or the position, that a map or list has."""
         if is_entry(step):
             key = Held(self._tables.fresh("k"), "value")
-            text_of = key_text(f"map_keys({value})[{_position(step)} + 1]")
+            text_of = key_as_text(f"map_keys({value})[{_position(step)} + 1]")
         else:
             key = Held(self._tables.fresh("p"))
             text_of = f"CASE WHEN len({value}) > {_position(step)} THEN {_position(step)} END"
@@ -126,5 +126,5 @@ def _value(start: str, steps: tuple[PlaceStep, ...]) -> str | None:
 
 def _under(found: str, key: str) -> str:
     """SQL for the value of a map under a key, given as text."""
-    keys = f"list_transform(map_keys({found}), lambda key: {key_text('key')})"
+    keys = f"list_transform(map_keys({found}), lambda key: {key_as_text('key')})"
     return f"map_values({found})[list_position({keys}, {key})]"

@@ -21,7 +21,7 @@ from whence.trace.patterns import schema as types
 from whence.trace.patterns.schema import Misfit, Route, Type
 from whence.trace.patterns.tree import Condition, Node, Pattern, node_text
 from whence.trace.places import ROW, Held, PlaceStep
-from whence.trace.tables import LOCATOR, Tables, key_text, quoted, text
+from whence.trace.tables import LOCATOR, Tables, key_as_text, quoted, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Matcher:
                 return sql, (*done, Held(position))
             case Value():
                 sql = (
-                    f"SELECT {listed}, {key_text('e.key')} AS {position}, e.value AS v "
+                    f"SELECT {listed}, {key_as_text('e.key')} AS {position}, e.value AS v "
                     f"FROM (SELECT {listed}, unnest(map_entries(v)) AS e FROM ({sql}))"
                 )
                 if node.name is not None and node.edge == "child":
